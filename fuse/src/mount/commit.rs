@@ -14,11 +14,9 @@ use store::{
     name::Lineage,
     ops::{
         archive::publish::PublishJob,
+        read::open::OpenedTree,
         write::{
-            commit::{
-                self,
-                whole::{self, Base},
-            },
+            commit::{self, Base, Stored},
             snapshot::{About, Examined, Examiner, HoldBack, Report, size},
         },
     },
@@ -27,7 +25,7 @@ use store::{
 
 use super::{Mount, settle::behind};
 use crate::{
-    freeze::Frozen,
+    freeze::{FrozenChanges, FrozenNodes, Taken},
     overlay::{change::Intent, checkpoint::Below},
 };
 
@@ -112,20 +110,20 @@ impl Mount {
             return Err(lost_lock(&lost));
         }
         self.begin(&mut base, &request).await?;
-        let (frozen, examined, frozen_for) = self.freeze(&request, base.clone()).await?;
-        let Frozen { epoch, numbers, .. } = &frozen;
-        let (epoch, numbers) = (*epoch, numbers.clone());
+        let (_frozen, changed, examined, frozen_for) = self.freeze(&request, base.clone()).await?;
+        let FrozenChanges { changes, files, taken, .. } = changed;
+        let epoch = taken.epoch;
         let same = matches!(request.to, CommitTarget::Own);
         if same {
-            let numbers = numbers.clone();
+            let numbers = Arc::clone(&taken.numbers);
             let keep = move |mount: &Self| {
                 mount.fs.copy_up_others(&numbers, &mount.runtime);
                 Ok(())
             };
             self.journal(keep).await?;
         }
-        let files: Arc<dyn Files + Send> = frozen.files.clone();
-        let tree = frozen.tree;
+        let files: Arc<dyn Files + Send> = files;
+        let built_on = base.clone().map(|OpenedTree { record, tree }| Base { record, tree });
         let wanted = commit::Request {
             lineage: lineage.clone(),
             path: self.info.mountpoint.clone(),
@@ -133,14 +131,13 @@ impl Mount {
             threads: request.threads,
             examined,
             hold_back: request.hold_back,
-            first_reads: first_reads(&self.first_reads(), base.as_ref())?,
+            first_reads: first_reads(&self.first_reads(), built_on.as_ref())?,
             guess: self.guess,
             quota_bytes: request.quota_bytes,
             flip_id: hold.handle().new_flip_id(),
             archive: request.archive,
         };
         let flip_id = wanted.flip_id;
-        let built_on = base.clone();
         let mut meant = None;
         let intend = async |record: RecordId| {
             if !same {
@@ -155,13 +152,14 @@ impl Mount {
             intended.and(rooted)
         };
         let committed =
-            whole::commit(self.tenant()?, wanted, tree, files, built_on, Some(&hold), intend, progress).await;
+            commit::commit(self.tenant()?, wanted, changes, files, built_on, Some(&hold), intend, progress)
+                .await;
         let (report, stored) = match committed {
             Ok(done) => done,
             Err(error) => {
                 // Whether the pointer was moved is not known: the next start finds out.
                 if error.kind() == ErrorKind::PointerUnknown {
-                    *self.intended.lock() = numbers;
+                    *self.intended.lock() = Some(taken.nodes);
                 } else {
                     self.give_up(meant).await;
                     self.keep_root_on(base.as_ref().map(|base| base.record.record)).await;
@@ -176,21 +174,16 @@ impl Mount {
         let mut left = None;
         match stored {
             Some(stored) if same && report.held_back.is_none() => {
-                let record = stored.record.record;
-                let below = Below { lineage, record, generation: stored.record.generation };
-                let (entries, locations, taken) = (stored.entries, stored.locations, numbers.clone());
-                let rebasing = self.journal(move |mount| {
-                    mount.fs.rebase(&mount.session, epoch, taken, below, &entries, &locations)
-                });
-                match rebasing.await {
-                    Ok(()) => {
+                let (record, nodes) = (stored.record.record, Arc::clone(&taken.nodes));
+                match self.stand_on(taken, stored, lineage).await {
+                    Ok(opened) => {
                         self.home_becomes(record);
-                        *base = Some(Base { record: stored.record, metadata: stored.metadata });
+                        *base = Some(opened);
                         self.rebased.store(true, Ordering::Release);
                     }
                     // The next commit does it, or whoever resumes the session.
                     Err(error) => {
-                        *self.intended.lock() = numbers;
+                        *self.intended.lock() = Some(nodes);
                         left = Some(behind(record, &error));
                     }
                 }
@@ -205,8 +198,22 @@ impl Mount {
         Ok(Commit { report, frozen_for, left })
     }
 
+    /// What was taken is stored, and leaves the session.
+    async fn stand_on(
+        self: &Arc<Self>,
+        taken: Taken,
+        stored: Stored,
+        lineage: Lineage,
+    ) -> Result<OpenedTree> {
+        let Stored { record, tree } = stored;
+        let onto = taken.stored_as(Arc::clone(&tree)).await?;
+        let below = Below { lineage, record: record.record, generation: record.generation };
+        self.journal(move |mount| mount.fs.rebase(&mount.session, onto, below)).await?;
+        Ok(OpenedTree { record, tree })
+    }
+
     /// Another commit begins, so the one before must be over.
-    async fn begin(&self, base: &mut Option<Base>, request: &CommitRequest) -> Result<()> {
+    async fn begin(&self, base: &mut Option<OpenedTree>, request: &CommitRequest) -> Result<()> {
         let caught_up = self.catch_up(base, request.archive.as_ref()).await;
         match (caught_up, self.fs.intent(), &request.to) {
             // It will never be known here: all that is in the session goes elsewhere.
@@ -239,23 +246,28 @@ impl Mount {
     async fn freeze(
         self: &Arc<Self>,
         request: &CommitRequest,
-        base: Option<Base>,
-    ) -> Result<(Frozen, Examined, Duration)> {
+        base: Option<OpenedTree>,
+    ) -> Result<(FrozenNodes, FrozenChanges, Examined, Duration)> {
         let (mount, examiner, limit) = (Arc::clone(self), request.examiner.clone(), request.max_bytes);
         let patience = request.patience;
         let work = move || {
             let quiet = mount.fs.close_when_quiet(patience);
             let closed = quiet.map_err(|writers| in_use(&mount.info.mountpoint, &writers))?;
             let started = Instant::now();
-            let frozen = mount.fs.freeze(&closed, &mount.runtime)?;
+            let frozen = mount.fs.freeze(&closed)?;
             drop(closed);
             let frozen_for = started.elapsed();
-            size::check(&mount.info.mountpoint, &frozen.tree.entries, frozen.tree.bytes, limit)?;
-            let examined = match examiner {
-                Some(examiner) => mount.examine(&*examiner, &frozen, base.as_ref())?,
-                None => Examined::default(),
-            };
-            Ok((frozen, examined, frozen_for))
+            let changed = mount.runtime.block_on(frozen.changes(&mount.runtime))?;
+            let is_too_large = limit.is_some_and(|limit| changed.bytes > limit);
+            let mut examined = Examined::default();
+            if is_too_large || examiner.is_some() {
+                let listed = mount.runtime.block_on(frozen.list(&mount.runtime))?;
+                size::check(&mount.info.mountpoint, &listed.entries, changed.bytes, limit)?;
+                if let Some(examiner) = examiner {
+                    examined = mount.examine(&*examiner, &listed, base.as_ref().map(|base| &base.record))?;
+                }
+            }
+            Ok((frozen, changed, examined, frozen_for))
         };
         joined(tokio::task::spawn_blocking(work).await)
     }
@@ -272,8 +284,10 @@ impl Mount {
 
 /// Where the chunks that were read first are in the snapshot they were read of.
 fn first_reads(chunks: &[ChunkId], base: Option<&Base>) -> Result<StartupRanges> {
-    let Some(base) = base.filter(|_| !chunks.is_empty()) else { return Ok(StartupRanges::default()) };
-    Ok(StartupRanges::of(chunks, &base.metadata.decode()?.0))
+    let metadata = base.filter(|_| !chunks.is_empty()).and_then(|base| base.tree.metadata());
+    // Of a large tree, what the snapshot below says of them still holds.
+    let Some(metadata) = metadata else { return Ok(StartupRanges::default()) };
+    Ok(StartupRanges::of(chunks, &metadata.decode()?.0))
 }
 
 fn joined<T>(ended: std::result::Result<Result<T>, tokio::task::JoinError>) -> Result<T> {

@@ -1,18 +1,18 @@
-//! `Collected` lists the tree that a commit stores.
+//! `Collected` lists the whole tree of which a commit stores what was changed.
 
 use std::collections::HashMap;
 
 use store::{
+    Error, Result,
     format::{
         FormatError,
         tree::{Entry, Extent, Kind, Meta, TreePath},
     },
-    tree::walk::Skipped,
 };
 
 use super::{
-    inode_table::InodeTable,
     node::{FileNode, Ino, Node, NodeKind},
+    nodes::Nodes,
 };
 
 /// A tree; the extents of changed files are not known yet.
@@ -26,25 +26,21 @@ pub struct Collected {
     pub changed: Vec<(usize, FileNode)>,
     /// The other files, likewise.
     pub others: Vec<(usize, FileNode)>,
-    /// What a snapshot does not keep.
-    pub skipped: Skipped,
-    /// Sizes of all files, each once.
-    pub bytes: u64,
 }
 
 impl Collected {
     /// Walks the nodes as a capture walks a directory: the same tree has the same entries. What
     /// is at a path of `exclusions` is left out.
-    pub fn of(table: &InodeTable, exclusions: &[String]) -> Result<Self, FormatError> {
+    pub async fn of(nodes: &Nodes, exclusions: &[String]) -> Result<Self> {
         let mut collected = Self::default();
-        let mut collector = Collector { table, exclusions, first: HashMap::new() };
-        collector.visit(&mut collected, TreePath::root(), Ino::ROOT)?;
+        let mut collector = Collector { nodes, exclusions, first: HashMap::new() };
+        collector.visit(&mut collected, TreePath::root(), Ino::ROOT).await?;
         Ok(collected)
     }
 }
 
 struct Collector<'a> {
-    table: &'a InodeTable,
+    nodes: &'a Nodes,
     exclusions: &'a [String],
     /// The first path of each file that has several.
     first: HashMap<Ino, TreePath>,
@@ -52,19 +48,19 @@ struct Collector<'a> {
 
 impl Collector<'_> {
     /// Goes through `root` and everything in it, without recursion: a tree may be deep.
-    fn visit(&mut self, out: &mut Collected, root: TreePath, ino: Ino) -> Result<(), FormatError> {
+    async fn visit(&mut self, out: &mut Collected, root: TreePath, ino: Ino) -> Result<()> {
         let mut open = vec![(root, ino)];
         while let Some((path, ino)) = open.pop() {
-            let Some(node) = self.table.get(ino) else { continue };
+            let Some(node) = self.nodes.fetch(ino).await? else { continue };
             if self.exclusions.iter().any(|excluded| excluded.as_bytes() == path.as_bytes()) {
                 continue;
             }
-            let Some(kind) = self.kind(out, &path, ino, node) else { continue };
+            let Some(kind) = self.kind(out, &path, ino, &node) else { continue };
             let link = matches!(kind, Kind::HardLink { .. });
-            let meta = if link { Meta::default() } else { meta(node) };
-            if let Some(folder) = node.directory() {
-                for (name, child) in folder.children.iter().rev() {
-                    open.push((path.join(name)?, *child));
+            let meta = if link { Meta::default() } else { meta(&node) };
+            if node.directory().is_some() {
+                for named in self.nodes.fetch_names(&node).await?.into_iter().rev() {
+                    open.push((path.join(&named.name).map_err(unstorable)?, named.ino));
                 }
             }
             out.entries.push(Entry { path, meta, kind });
@@ -77,18 +73,9 @@ impl Collector<'_> {
         Some(match &node.kind {
             NodeKind::Directory(_) => Kind::Directory,
             NodeKind::Symlink { target } => Kind::Symlink { target: target.clone() },
-            NodeKind::Fifo => {
-                out.skipped.fifos += 1;
-                return None;
-            }
-            NodeKind::Socket => {
-                out.skipped.sockets += 1;
-                return None;
-            }
-            NodeKind::CharDevice { .. } | NodeKind::BlockDevice { .. } => {
-                out.skipped.devices += 1;
-                return None;
-            }
+            // A snapshot does not keep them.
+            NodeKind::Fifo | NodeKind::Socket => return None,
+            NodeKind::CharDevice { .. } | NodeKind::BlockDevice { .. } => return None,
             NodeKind::File(file) => {
                 if node.names > 1 {
                     if let Some(target) = self.first.get(&ino) {
@@ -96,7 +83,6 @@ impl Collector<'_> {
                     }
                     self.first.insert(ino, path.clone());
                 }
-                out.bytes += file.size;
                 let is_changed = !file.is_as_below();
                 let like = if is_changed { &mut out.changed } else { &mut out.others };
                 like.push((out.entries.len(), file.clone()));
@@ -110,7 +96,11 @@ impl Collector<'_> {
     }
 }
 
-fn meta(node: &Node) -> Meta {
+fn unstorable(error: FormatError) -> Error {
+    Error::InvalidInput { what: format!("the tree cannot be stored: {error}") }
+}
+
+pub(super) fn meta(node: &Node) -> Meta {
     let xattrs = match node.kind {
         NodeKind::File(_) | NodeKind::Directory(_) => {
             node.xattrs.iter().map(|(name, value)| (name.clone(), value.clone())).collect()

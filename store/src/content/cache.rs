@@ -32,6 +32,8 @@ pub enum CacheKind {
     Ended,
     /// What is in packs of writes that have not ended, by pack.
     Unfinished,
+    /// Roots and segments of large trees, by their ids.
+    Segment,
 }
 
 impl CacheKind {
@@ -43,6 +45,7 @@ impl CacheKind {
             Self::Swept => "swept",
             Self::Ended => "ended",
             Self::Unfinished => "unfinished",
+            Self::Segment => "segment",
         }
     }
 
@@ -50,7 +53,7 @@ impl CacheKind {
     pub(super) const fn max_bytes(self) -> u64 {
         match self {
             Self::Index => 64 << 20,
-            Self::Meta | Self::Stat => 256 << 20,
+            Self::Meta | Self::Stat | Self::Segment => 256 << 20,
             Self::Swept | Self::Ended => 16 << 20,
             // Of some 20 GB; they are all kept in memory by the write that goes on.
             Self::Unfinished => 32 << 20,
@@ -78,7 +81,7 @@ impl Listed {
 pub struct Cache {
     root: PathBuf,
     /// For each shelf, whether it has been looked through.
-    pruned: [AtomicBool; 6],
+    pruned: [AtomicBool; 7],
 }
 
 impl Cache {

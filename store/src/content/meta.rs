@@ -37,7 +37,7 @@ use crate::{
 pub const MAX_META_PACKS: usize = 8;
 const REQUESTS_AT_ONCE: usize = 8;
 /// Blobs this close together are fetched with what lies between.
-const MAX_GAP: u64 = 32 * 1024;
+pub(super) const MAX_GAP: u64 = 32 * 1024;
 /// Metadata that takes no more than this is fetched whole: its root alone would take as long.
 const SMALL: u64 = 4 << 20;
 /// With what lies between, so many times as many bytes are fetched at most as the segments take.
@@ -328,13 +328,18 @@ impl Metadata {
 pub(super) async fn fetch_blob(store: &TenantStore, blob: &Blob) -> Result<Bytes> {
     let end = blob.offset.saturating_add(blob.stored_len.into());
     let stored = store.pack_range(blob.pack, blob.offset, end).await?;
-    let verified = Verified::check(store.key(), &blob.id, blob.codec, &stored, blob.raw_len)
+    check_blob(store, blob, &stored)
+}
+
+/// The blob that is stored so, checked against its id.
+pub(super) fn check_blob(store: &TenantStore, blob: &Blob, stored: &[u8]) -> Result<Bytes> {
+    let verified = Verified::check(store.key(), &blob.id, blob.codec, stored, blob.raw_len)
         .map_err(|error| Error::damaged(format!("pack {}", blob.pack), error))?;
     Ok(verified.into_bytes().into())
 }
 
 /// Whether a root is that of the snapshot.
-fn check_id(store: &TenantStore, root: &Root, expected: SnapshotId) -> Result<()> {
+pub(super) fn check_id(store: &TenantStore, root: &Root, expected: SnapshotId) -> Result<()> {
     let found = snapshot_id(store.key(), root.segments.iter().map(|segment| segment.tree.id));
     if found == expected {
         return Ok(());

@@ -24,6 +24,7 @@ use crate::{
     content::{
         chunk::Piece,
         reader::{Fetch, Want, plan},
+        snapshot_tree::SnapshotTree,
     },
     format::{
         startup::{MAX_BYTES, Startup},
@@ -41,6 +42,8 @@ const SPAN: Duration = Duration::from_secs(20);
 const REQUESTS: usize = 8;
 /// What may be fetched in vain, so that there are so few.
 const MAX_GAP_BYTES: u64 = 3 << 20;
+/// More chunks than a plan names are not looked for.
+const MOST_CHUNKS: usize = 1 << 16;
 
 /// The chunks read first, in order, within bounds.
 #[derive(Debug, Default)]
@@ -139,17 +142,45 @@ impl ChunkFetcher {
             _ => startup,
         };
         let chunks: Vec<(ChunkId, u32)> = entries.iter().flat_map(Entry::chunks).collect();
-        let mut left = MAX_BYTES;
-        let mut pieces = Vec::new();
-        for at in startup.chunks(chunks.len().min(locations.len()) as u64) {
+        let numbers = startup.chunks(chunks.len().min(locations.len()) as u64);
+        self.begin_startup(numbers.map(|at| {
             let ((id, raw_len), location) = (chunks[at as usize], locations[at as usize]);
-            match left.checked_sub(raw_len.into()) {
-                Some(rest) => left = rest,
-                // No plan of ours is so long.
-                None => break,
-            }
-            pieces.push(Piece { id, raw_len, location });
+            Piece { id, raw_len, location }
+        }));
+    }
+
+    /// The same of a tree that is read by need: only the segments are read that the hints lead to. A guess
+    /// takes all names, so it is made of small trees alone.
+    pub async fn follow_tree(
+        self: Arc<Self>,
+        startup: Startup,
+        guess: Option<Guess>,
+        tree: Arc<SnapshotTree>,
+    ) {
+        if startup.is_empty() {
+            let Some(metadata) = guess.and(tree.metadata()).cloned() else { return };
+            let guessed = self.runtime.clone().spawn_blocking(move || {
+                if let Ok((entries, locations)) = metadata.decode() {
+                    self.follow(&startup, guess, &entries, &locations);
+                }
+            });
+            return guessed.await.unwrap_or_default();
         }
+        let count = tree.root().segments.iter().map(|segment| u64::from(segment.chunks)).sum();
+        match tree.chunks(startup.chunks(count).take(MOST_CHUNKS)).await {
+            Ok(pieces) => self.begin_startup(pieces),
+            Err(error) => tracing::debug!(%error, "what is read first is not fetched ahead"),
+        }
+    }
+
+    fn begin_startup(self: &Arc<Self>, pieces: impl IntoIterator<Item = Piece>) {
+        let mut left = MAX_BYTES;
+        // No plan of ours is so long.
+        let within = pieces.into_iter().map_while(|piece| {
+            left = left.checked_sub(piece.raw_len.into())?;
+            Some(piece)
+        });
+        let pieces: Vec<Piece> = within.collect();
         if self.is_local() {
             return self.prefetch(pieces);
         }

@@ -1,6 +1,6 @@
 //! Lists what is in a directory of a tree: its entries alone, or all below it.
 
-use super::SnapshotTree;
+use super::{SnapshotTree, segments::Part};
 use crate::{
     Result,
     format::tree::{Entry, Kind, TreePath, in_order},
@@ -8,35 +8,122 @@ use crate::{
 
 /// Appended to the path of a directory, it sorts after all that lies in it and not after what comes next: no name
 /// has a smaller byte.
-const AFTER: u8 = 1;
+pub(super) const AFTER: u8 = 1;
+
+/// One of the entries of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// How many entries of the tree come before it.
+    pub ordinal: u64,
+    /// Its name in the directory.
+    pub name: Vec<u8>,
+    /// What it is; of files, links and devices no more than that.
+    pub kind: ChildKind,
+}
+
+/// What an entry of a directory is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChildKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A fifo.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device.
+    CharDevice,
+    /// A block device.
+    BlockDevice,
+    /// Another name of the file at this path.
+    HardLink(TreePath),
+}
+
+impl From<&Kind> for ChildKind {
+    fn from(kind: &Kind) -> Self {
+        match kind {
+            Kind::File { .. } => Self::File,
+            Kind::Directory => Self::Directory,
+            Kind::Symlink { .. } => Self::Symlink,
+            Kind::Fifo => Self::Fifo,
+            Kind::Socket => Self::Socket,
+            Kind::CharDevice { .. } => Self::CharDevice,
+            Kind::BlockDevice { .. } => Self::BlockDevice,
+            Kind::HardLink { target } => Self::HardLink(target.clone()),
+        }
+    }
+}
+
+/// A walk over the segments that have entries of a directory.
+pub(super) struct Walk<'a, T> {
+    tree: &'a SnapshotTree,
+    directory: &'a TreePath,
+    take: fn(u64, &Entry) -> T,
+    from: Vec<u8>,
+    /// The last directory that was found.
+    folder: Option<TreePath>,
+    pub found: Vec<T>,
+    /// The segment to read next.
+    pub at: Option<usize>,
+}
+
+impl<'a, T> Walk<'a, T> {
+    pub fn new(tree: &'a SnapshotTree, directory: &'a TreePath, take: fn(u64, &Entry) -> T) -> Self {
+        let from = directory.as_bytes().to_vec();
+        let at = tree.segment_of(&from);
+        Self { tree, directory, take, from, folder: None, found: Vec::new(), at }
+    }
+
+    /// Takes what the segment at `at` has, and finds out which is next.
+    pub fn take(&mut self, at: usize, part: &Part) {
+        for (place, entry) in part.tree.entries.iter().enumerate() {
+            if entry.path <= *self.directory || in_order(entry.path.as_bytes(), &self.from).is_lt() {
+                continue;
+            }
+            if !entry.path.is_within(self.directory) {
+                self.at = None;
+                return;
+            }
+            if entry.path.parent() == Some(self.directory.as_bytes()) {
+                self.found.push((self.take)(self.tree.before[at] + place as u64, entry));
+                self.folder = (entry.kind == Kind::Directory).then(|| entry.path.clone());
+            }
+        }
+        self.at = self.tree.next_of(at);
+        let ends_in =
+            |folder: &&TreePath| part.tree.entries.last().is_some_and(|last| last.path.is_within(folder));
+        // What lies deeper in the last directory is passed over.
+        if let (Some(folder), Some(next)) = (self.folder.as_ref().filter(ends_in), self.at) {
+            self.from = [folder.as_bytes(), &[AFTER]].concat();
+            self.at = self.tree.segment_of(&self.from).map(|behind| behind.max(next));
+        }
+    }
+}
+
+pub(super) fn child(ordinal: u64, entry: &Entry) -> Child {
+    Child { ordinal, name: entry.path.name().to_vec(), kind: (&entry.kind).into() }
+}
 
 impl SnapshotTree {
     /// The entries of a directory, in order. Segments that only have what lies deeper are not read.
     pub async fn children(&self, directory: &TreePath) -> Result<Vec<Entry>> {
-        let mut found: Vec<Entry> = Vec::new();
-        let mut from = directory.as_bytes().to_vec();
-        let mut at = self.segment_of(&from);
-        while let Some(segment) = at {
-            let part = self.read(segment).await?;
-            for entry in &part.tree.entries {
-                if entry.path <= *directory || in_order(entry.path.as_bytes(), &from).is_lt() {
-                    continue;
-                }
-                if !entry.path.is_within(directory) {
-                    return Ok(found);
-                }
-                if entry.path.parent() == Some(directory.as_bytes()) {
-                    found.push(entry.clone());
-                }
-            }
-            at = self.next_of(segment);
-            let last = part.tree.entries.last();
-            if let (Some(folder), Some(next)) = (last.and_then(|last| folder_of(&last.path, &found)), at) {
-                from = [folder.as_bytes(), &[AFTER]].concat();
-                at = self.segment_of(&from).map(|behind| behind.max(next));
-            }
+        self.walk(Walk::new(self, directory, |_, entry| entry.clone())).await
+    }
+
+    /// The names of a directory, in order, and which entries they are.
+    pub async fn names(&self, directory: &TreePath) -> Result<Vec<Child>> {
+        self.walk(Walk::new(self, directory, child)).await
+    }
+
+    async fn walk<T>(&self, mut walk: Walk<'_, T>) -> Result<Vec<T>> {
+        while let Some(at) = walk.at {
+            let part = self.read(at).await?;
+            walk.take(at, &part);
         }
-        Ok(found)
+        Ok(walk.found)
     }
 
     /// All that lies in a directory, however deep, in order; the directory itself is left out.
@@ -54,10 +141,4 @@ impl SnapshotTree {
         }
         Ok(())
     }
-}
-
-/// The last directory that was found, if a segment ends within it.
-fn folder_of<'a>(last: &TreePath, found: &'a [Entry]) -> Option<&'a TreePath> {
-    let folder = found.last().filter(|entry| entry.kind == Kind::Directory)?;
-    last.is_within(&folder.path).then_some(&folder.path)
 }

@@ -1,18 +1,34 @@
 //! `SnapshotTree` reads a snapshot's tree by need: its root first, then the segments that hold what is asked for.
 //!
 //! A small tree is fetched whole, since that takes one round of requests as its root does. Of a large one the
-//! segments that were read last are held, and no more.
+//! segments that were read last are held, and no more; on a host with a cache they are kept on disk as well.
+//!
+//! Whoever cannot wait asks for what is here [now](now): the answer is that, or what must be [loaded](SnapshotTree::load)
+//! first. Entries are named by path, or by their *ordinal*: how many entries come before them in the whole tree.
 
+mod kept;
+mod links;
 mod listing;
+mod now;
 mod numbers;
 mod segments;
 pub mod stream;
 mod windows;
 
-use std::{collections::BTreeSet, sync::Arc};
+pub use links::Links;
+pub use listing::{Child, ChildKind};
+pub use now::Absent;
+pub use segments::Follow;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, OnceLock},
+};
+
+use futures::{StreamExt, TryStreamExt};
 
 pub(crate) use self::segments::Part;
-use self::segments::Segments;
+use self::{kept::Kept, segments::Segments};
 use super::{
     TenantStore,
     chunk::Piece,
@@ -22,7 +38,7 @@ use crate::{
     Error, Result,
     format::{
         record::{Content, Record},
-        root::{Root, Span},
+        root::Root,
         segment::{Segment, covered},
         table::Location,
         tree::{Entry, Kind, TreePath, in_order},
@@ -30,12 +46,29 @@ use crate::{
     id::{PackId, RecordId},
 };
 
+/// Requests for segments that are made at once.
+const REQUESTS_AT_ONCE: usize = 8;
+
 /// The tree of one snapshot.
 #[derive(Debug)]
 pub struct SnapshotTree {
     segments: Segments,
     /// The segments in which an entry begins, in order.
     begins: Vec<usize>,
+    /// For each segment, and for the end, how many entries begin before it.
+    before: Vec<u64>,
+    links: OnceLock<Arc<Links>>,
+    listings: Kept<TreePath, Vec<Child>>,
+    files: Kept<TreePath, TreeFile>,
+}
+
+/// An entry, and how many entries come before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// How many entries of the tree come before it.
+    pub ordinal: u64,
+    /// The entry. The extents of a file may not be complete.
+    pub entry: Entry,
 }
 
 /// A regular file with the places of its chunks.
@@ -62,7 +95,7 @@ impl SnapshotTree {
     /// out what they cover.
     pub async fn by_need(store: &TenantStore, record: &Record) -> Result<Self> {
         let content = content(record)?;
-        let root = Metadata::fetch_root(store, content).await?;
+        let root = segments::root(store, content).await?;
         if !root.is_spanned() {
             return Self::of_metadata(store, Arc::new(Metadata::fetch(store, content).await?));
         }
@@ -77,10 +110,13 @@ impl SnapshotTree {
     /// Reads it from the bucket and never from what this host has kept, to find out whether it is whole there.
     pub async fn from_bucket(store: &TenantStore, record: &Record) -> Result<Self> {
         let content = content(record)?;
-        if Metadata::is_small(content) {
-            return Self::of_metadata(store, Arc::new(Metadata::fetch(store, content).await?));
+        if !Metadata::is_small(content) {
+            let root = Metadata::fetch_root(store, content).await?;
+            if root.is_spanned() {
+                return Ok(Self::new(Segments::by_need(store, root).uncached()));
+            }
         }
-        Self::by_need(store, record).await
+        Self::of_metadata(store, Arc::new(Metadata::fetch(store, content).await?))
     }
 
     /// The tree whose segments have all been fetched.
@@ -116,7 +152,32 @@ impl SnapshotTree {
     fn new(segments: Segments) -> Self {
         let has_first = |at: &usize| segments.first(*at).is_some();
         let begins = (0..segments.len()).filter(has_first).collect();
-        Self { segments, begins }
+        let entries = |at| segments.root().segments[at as usize].span.as_ref().map_or(0, |span| span.entries);
+        let mut before = vec![0];
+        before.extend((0..segments.len() as u64).scan(0, |sum, at| {
+            *sum += entries(at);
+            Some(*sum)
+        }));
+        let (listings, files) = (Kept::default(), Kept::default());
+        Self { segments, begins, before, links: OnceLock::new(), listings, files }
+    }
+
+    /// Checks all of a tree whose segments have all been fetched: what can be found wrong now need not be found
+    /// in the middle of something. Of another, each segment is checked when it is read.
+    pub fn check_whole(&self) -> Result<()> {
+        self.segments.check_whole()
+    }
+
+    /// Holds so many bytes of decoded segments at most, and at least the last one.
+    pub fn holding(mut self, bytes: usize) -> Self {
+        self.segments.holding(bytes);
+        self
+    }
+
+    /// Asks `follow` where segments are that are no longer where they were.
+    pub fn following(mut self, follow: Arc<dyn Follow>) -> Self {
+        self.segments.following(follow);
+        self
     }
 
     /// What the tree consists of.
@@ -125,13 +186,19 @@ impl SnapshotTree {
     }
 
     /// How many entries it has.
-    pub fn entries(&self) -> u64 {
-        self.sum(|span| span.entries)
+    pub fn len(&self) -> u64 {
+        self.before.last().copied().unwrap_or_default()
+    }
+
+    /// Whether it has no entry; a tree of a snapshot has one at least.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The sizes of all its files.
     pub fn content_bytes(&self) -> u64 {
-        self.sum(|span| span.content_bytes)
+        let spans = self.root().segments.iter().filter_map(|segment| segment.span.as_ref());
+        spans.map(|span| span.content_bytes).sum()
     }
 
     /// The packs that it needs, with those of its segments.
@@ -141,16 +208,39 @@ impl SnapshotTree {
         of_chunks.chain(self.root().blobs().map(|blob| blob.pack)).collect()
     }
 
-    fn sum(&self, of: fn(&Span) -> u64) -> u64 {
-        self.root().segments.iter().filter_map(|segment| segment.span.as_ref()).map(of).sum()
-    }
-
     /// What a path names.
     pub async fn entry(&self, path: &TreePath) -> Result<Option<Entry>> {
+        Ok(self.find(path).await?.map(|found| found.entry))
+    }
+
+    /// What a path names, and where in the tree that is.
+    pub async fn find(&self, path: &TreePath) -> Result<Option<Found>> {
         let Some(at) = self.segment_of(path.as_bytes()) else { return Ok(None) };
         let part = self.segments.read(at).await?;
-        let found = part.tree.entries.binary_search_by(|entry| entry.path.cmp(path));
-        Ok(found.ok().map(|found| part.tree.entries[found].clone()))
+        Ok(self.found(at, &part, path))
+    }
+
+    /// How many entries come before `path`, whether it names one or not.
+    pub async fn rank(&self, path: &[u8]) -> Result<u64> {
+        let Some(at) = self.segment_of(path) else { return Ok(0) };
+        let part = self.segments.read(at).await?;
+        let place = part.tree.entries.partition_point(|entry| in_order(entry.path.as_bytes(), path).is_lt());
+        Ok(self.before[at] + place as u64)
+    }
+
+    /// How many entries come before whatever follows `path` and all below it.
+    pub async fn rank_after(&self, path: &TreePath) -> Result<u64> {
+        if path.is_root() {
+            return Ok(self.len());
+        }
+        self.rank(&[path.as_bytes(), &[listing::AFTER]].concat()).await
+    }
+
+    /// The entry with so many before it.
+    pub async fn at(&self, ordinal: u64) -> Result<Option<Entry>> {
+        let Some(at) = self.segment_at(ordinal) else { return Ok(None) };
+        let part = self.segments.read(at).await?;
+        Ok(part.tree.entries.get((ordinal - self.before[at]) as usize).cloned())
     }
 
     /// The file behind an entry: a hard link's is the one it links to. Its extents may not be complete.
@@ -182,6 +272,42 @@ impl SnapshotTree {
         }
         entry.check().map_err(|error| error.of(format!("the file {path}")))?;
         Ok(matches!(entry.kind, Kind::File { .. }).then_some(TreeFile { entry, pieces }))
+    }
+
+    /// The chunks with these numbers, counted over the whole tree, in this order; numbers that no chunk has are
+    /// left out. Reads the segments that name them.
+    pub async fn chunks(&self, numbers: impl IntoIterator<Item = u64>) -> Result<Vec<Piece>> {
+        let ends: Vec<u64> = self
+            .root()
+            .segments
+            .iter()
+            .scan(0, |sum, segment| {
+                *sum += u64::from(segment.chunks);
+                Some(*sum)
+            })
+            .collect();
+        let place = |number: u64| {
+            let at = ends.partition_point(|end| *end <= number);
+            let first = at.checked_sub(1).map_or(0, |before| ends[before]);
+            (at < ends.len()).then_some((at, (number - first) as usize))
+        };
+        let places: Vec<(usize, usize)> = numbers.into_iter().filter_map(place).collect();
+        let segments: BTreeSet<usize> = places.iter().map(|(at, _)| *at).collect();
+        let read = futures::stream::iter(segments)
+            .map(|at| async move { Ok::<_, Error>((at, self.read(at).await?)) });
+        let read: HashMap<usize, Arc<Part>> = read.buffered(REQUESTS_AT_ONCE).try_collect().await?;
+        Ok(places.into_iter().filter_map(|(at, number)| read.get(&at)?.piece(number)).collect())
+    }
+
+    fn found(&self, at: usize, part: &Part, path: &TreePath) -> Option<Found> {
+        let place = part.tree.entries.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
+        Some(Found { ordinal: self.before[at] + place as u64, entry: part.tree.entries[place].clone() })
+    }
+
+    /// The segment in which the entry with this ordinal begins.
+    fn segment_at(&self, ordinal: u64) -> Option<usize> {
+        let after = self.before.partition_point(|before| *before <= ordinal);
+        after.checked_sub(1).filter(|at| *at < self.segments.len())
     }
 
     /// The segment in which an entry of this path would begin.

@@ -14,12 +14,14 @@
 //! How much a tenant has stored does not matter: nothing here lists packs, records or indexes.
 
 mod open_pinned;
+mod opened_tree;
 #[cfg(test)]
 mod tests;
 
 use open_pinned::{Attempt, Lasting};
 pub use open_pinned::{Kept, kept};
 pub(in crate::ops) use open_pinned::{kept_tree, release};
+pub use opened_tree::OpenedTree;
 
 use std::sync::Arc;
 
@@ -164,7 +166,7 @@ pub struct Locked {
     pub hold: Hold,
     /// The snapshot that was claimed; `None` if there is none yet. The lock is held even if
     /// it cannot be read: its holder may start afresh, if the error allows that.
-    pub opened: Result<Option<Opened>>,
+    pub opened: Result<Option<OpenedTree>>,
     /// Of the session that was named. Whoever begins it makes [sure](Roots::ensure) of the one on
     /// the snapshot it builds on.
     pub roots: Option<Arc<Roots>>,
@@ -258,7 +260,7 @@ pub struct Unlocked {
     /// `None` if who reads may not write to the store: then nothing keeps the snapshot.
     pub kept: Option<Kept>,
     /// The snapshot that is mounted.
-    pub opened: Opened,
+    pub opened: OpenedTree,
     /// Of the session that was named; the snapshot is rooted.
     pub roots: Option<Arc<Roots>>,
 }
@@ -309,7 +311,7 @@ pub async fn pinned(
             continue;
         }
         let (id, rooting) = (record.record, root(roots.as_deref(), &lineage, record.record));
-        let opening = Opened::load(&store, record.clone());
+        let opening = OpenedTree::load(&store, record.clone());
         let (attempt, rooted) =
             futures::future::join(Attempt::on(&store, &lineage, &record, lasting, opening), rooting).await;
         let failed = match (attempt, rooted) {
@@ -355,10 +357,10 @@ async fn load(
     store: &TenantStore,
     lineage: &Lineage,
     read: Option<&VersionedPointer>,
-) -> Result<Option<Opened>> {
+) -> Result<Option<OpenedTree>> {
     let Some(read) = read.filter(|read| !read.pointer.is_empty()) else { return Ok(None) };
     let record = resolve::pointed(store, lineage, read).await?;
-    Opened::load(store, record).await.map(Some)
+    OpenedTree::load(store, record).await.map(Some)
 }
 
 /// Whether `claimed` was written on top of `seen` and nothing else.

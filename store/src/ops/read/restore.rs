@@ -118,7 +118,7 @@ async fn write_snapshot(
     let snapshot_id = crate::ops::write::snapshot::snapshot_id(&record)
         .ok_or_else(|| Error::damaged(format!("record {}", record.record), "it has no content"))?;
     let (entries, bytes) = match request.paths.is_empty() {
-        true => (tree.entries(), tree.content_bytes()),
+        true => (tree.len(), tree.content_bytes()),
         false => Selection::new(&record, &tree, &request.paths).await?.totals().await?,
     };
     progress.begin("restore", entries, bytes);

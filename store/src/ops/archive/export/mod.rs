@@ -128,7 +128,7 @@ async fn write_snapshot<W: Write + Send + 'static>(
     };
     let stream = TreeStream::new(Arc::clone(&tree)).await?;
     let members = Members::new(stream.linked(), request.times);
-    progress.begin("export", tree.entries(), tree.content_bytes());
+    progress.begin("export", tree.len(), tree.content_bytes());
     let (sender, receiver) = mpsc::channel(FED_AHEAD);
     let writer =
         blocking(move || stream::write(members, (receiver, tar_bytes), request, (out, shown), &progress));

@@ -1,0 +1,115 @@
+//! Answers at once, from memory or this host's disk, or says what must be loaded first.
+
+use std::sync::Arc;
+
+use super::{
+    Child, Found, Links, SnapshotTree, TreeFile,
+    listing::{Walk, child},
+    segments::Part,
+};
+use crate::{
+    Result,
+    format::{
+        segment::covered,
+        tree::{Entry, Kind, TreePath},
+    },
+};
+
+/// What is not here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// The segment at this place.
+    Segment(usize),
+    /// The hard links of the tree.
+    Links,
+    /// The names in this directory.
+    Names(TreePath),
+    /// The file at this path, which takes several segments.
+    File(TreePath),
+}
+
+type Now<T> = std::result::Result<T, Absent>;
+
+impl SnapshotTree {
+    /// Loads what was not here. Whoever asks again soon finds it.
+    pub async fn load(&self, absent: &Absent) -> Result<()> {
+        match absent {
+            Absent::Segment(at) => self.read(*at).await.map(drop),
+            Absent::Links => self.links().await.map(drop),
+            Absent::Names(directory) => {
+                let names = self.names(directory).await?;
+                self.listings.put(directory.clone(), names);
+                Ok(())
+            }
+            Absent::File(path) => {
+                if let Some(file) = self.file(path).await? {
+                    self.files.put(path.clone(), file);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What a path names, if that is known now.
+    pub fn find_now(&self, path: &TreePath) -> Now<Option<Found>> {
+        let Some(at) = self.segment_of(path.as_bytes()) else { return Ok(None) };
+        let part = self.part_now(at)?;
+        Ok(self.found(at, &part, path))
+    }
+
+    /// The entry with so many before it, if that is known now.
+    pub fn at_now(&self, ordinal: u64) -> Now<Option<Entry>> {
+        let Some(at) = self.segment_at(ordinal) else { return Ok(None) };
+        let part = self.part_now(at)?;
+        Ok(part.tree.entries.get((ordinal - self.before[at]) as usize).cloned())
+    }
+
+    /// The regular file at a path, if that is known now.
+    pub fn file_now(&self, path: &TreePath) -> Now<Option<Arc<TreeFile>>> {
+        if let Some(file) = self.files.get(path) {
+            return Ok(Some(file));
+        }
+        let Some(at) = self.segment_of(path.as_bytes()) else { return Ok(None) };
+        let part = self.part_now(at)?;
+        let Ok(place) = part.tree.entries.binary_search_by(|entry| entry.path.cmp(path)) else {
+            return Ok(None);
+        };
+        let entry = &part.tree.entries[place];
+        if !matches!(entry.kind, Kind::File { .. }) {
+            return Ok(None);
+        }
+        if covered(entry) < entry.size() || entry.check().is_err() {
+            return Err(Absent::File(path.clone()));
+        }
+        Ok(Some(Arc::new(TreeFile { entry: entry.clone(), pieces: part.pieces(place) })))
+    }
+
+    /// The names in a directory, if they are known now.
+    pub fn names_now(&self, directory: &TreePath) -> Now<Arc<Vec<Child>>> {
+        if let Some(names) = self.listings.get(directory) {
+            return Ok(names);
+        }
+        let mut walk = Walk::new(self, directory, child);
+        while let Some(at) = walk.at {
+            let part = self.part_now(at).map_err(|_| Absent::Names(directory.clone()))?;
+            walk.take(at, &part);
+        }
+        Ok(Arc::new(walk.found))
+    }
+
+    /// The hard links, if they are known now.
+    pub fn links_now(&self) -> Now<Arc<Links>> {
+        if let Some(links) = self.links.get() {
+            return Ok(Arc::clone(links));
+        }
+        let mut links = Links::default();
+        for at in self.linked() {
+            links.add(&*self.part_now(at).map_err(|_| Absent::Links)?);
+        }
+        Ok(Arc::clone(self.links.get_or_init(|| Arc::new(links))))
+    }
+
+    fn part_now(&self, at: usize) -> Now<Arc<Part>> {
+        self.segments.now(at).ok_or(Absent::Segment(at))
+    }
+}
