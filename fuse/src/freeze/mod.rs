@@ -20,7 +20,7 @@ use store::{
     Error, Result,
     format::{table::Location, tree::Entry},
     id::RecordId,
-    ops::write::commit::Tree,
+    ops::write::commit::whole::Tree,
 };
 
 pub use changed_files::ChangedFiles;

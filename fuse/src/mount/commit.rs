@@ -9,13 +9,16 @@ use std::{
 use store::{
     Error, ErrorKind, Result,
     catalog::lock::Hold,
-    content::ingest::Files,
+    content::{chunk_fetcher::startup::StartupRanges, ingest::Files},
     id::{ChunkId, RecordId},
     name::Lineage,
     ops::{
         archive::publish::PublishJob,
         write::{
-            commit::{self, Base},
+            commit::{
+                self,
+                whole::{self, Base},
+            },
             snapshot::{About, Examined, Examiner, HoldBack, Report, size},
         },
     },
@@ -130,14 +133,14 @@ impl Mount {
             threads: request.threads,
             examined,
             hold_back: request.hold_back,
-            first_reads: self.first_reads(),
+            first_reads: first_reads(&self.first_reads(), base.as_ref())?,
             guess: self.guess,
             quota_bytes: request.quota_bytes,
             flip_id: hold.handle().new_flip_id(),
             archive: request.archive,
         };
         let flip_id = wanted.flip_id;
-        let built_on = base.clone().map(|base| commit::Base { record: base.record, metadata: base.metadata });
+        let built_on = base.clone();
         let mut meant = None;
         let intend = async |record: RecordId| {
             if !same {
@@ -152,8 +155,7 @@ impl Mount {
             intended.and(rooted)
         };
         let committed =
-            commit::commit(self.tenant()?, wanted, tree, files, built_on, Some(&hold), intend, progress)
-                .await;
+            whole::commit(self.tenant()?, wanted, tree, files, built_on, Some(&hold), intend, progress).await;
         let (report, stored) = match committed {
             Ok(done) => done,
             Err(error) => {
@@ -266,6 +268,12 @@ impl Mount {
         let mount = Arc::clone(self);
         joined(tokio::task::spawn_blocking(move || work(&mount)).await)
     }
+}
+
+/// Where the chunks that were read first are in the snapshot they were read of.
+fn first_reads(chunks: &[ChunkId], base: Option<&Base>) -> Result<StartupRanges> {
+    let Some(base) = base.filter(|_| !chunks.is_empty()) else { return Ok(StartupRanges::default()) };
+    Ok(StartupRanges::of(chunks, &base.metadata.decode()?.0))
 }
 
 fn joined<T>(ended: std::result::Result<Result<T>, tokio::task::JoinError>) -> Result<T> {

@@ -18,7 +18,7 @@ use store::{
     Error, Result,
     format::health::{Finding, Health},
     ops::write::{
-        commit::Base,
+        commit::whole::Base,
         snapshot::{Examined, Examiner},
     },
     scratch::{self, Scratch},

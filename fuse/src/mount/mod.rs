@@ -30,7 +30,7 @@ use store::{
     },
     id::RecordId,
     name::Lineage,
-    ops::{read::locate::SnapshotLocator, write::commit::Base},
+    ops::{read::locate::SnapshotLocator, write::commit::whole::Base},
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 

@@ -11,7 +11,7 @@ use store::{
     },
     format::record::{Record, State},
     id::RecordId,
-    ops::{archive::publish, pointer_move, read::open::Opened, write::commit::Base},
+    ops::{archive::publish, pointer_move, read::open::Opened, write::commit::whole::Base},
     progress::Silent,
 };
 

@@ -30,7 +30,7 @@ use store::{
     name::Lineage,
     ops::{
         read::{locate::SnapshotLocator, open::Opened},
-        write::commit::Base,
+        write::commit::whole::Base,
     },
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};

@@ -20,7 +20,7 @@ use store::{
     id::SnapshotId,
     ops::{
         read::open::Opened,
-        write::commit::{self, Base, Stored},
+        write::commit::whole::{self as commit, Base, Stored},
     },
     progress::Silent,
 };

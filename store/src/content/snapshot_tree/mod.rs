@@ -4,23 +4,28 @@
 //! segments that were read last are held, and no more.
 
 mod listing;
+mod numbers;
 mod segments;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 pub(crate) use self::segments::Part;
 use self::segments::Segments;
-use super::{TenantStore, chunk::Piece, meta::Metadata};
+use super::{
+    TenantStore,
+    chunk::Piece,
+    meta::{Fresh, Metadata},
+};
 use crate::{
     Error, Result,
     format::{
         record::{Content, Record},
         root::Root,
-        segment::covered,
+        segment::{Segment, covered},
+        table::Location,
         tree::{Entry, Kind, TreePath, in_order},
     },
+    id::RecordId,
 };
 
 /// The tree of one snapshot.
@@ -46,7 +51,7 @@ impl SnapshotTree {
         let content = content(record)?;
         if Metadata::is_small(content) {
             let metadata = Metadata::load(store, record.record, record.generation, content).await?;
-            return Ok(Self::new(Segments::whole(store, metadata)?));
+            return Self::of_metadata(store, Arc::new(metadata));
         }
         Self::by_need(store, record).await
     }
@@ -57,7 +62,7 @@ impl SnapshotTree {
         let content = content(record)?;
         let root = Metadata::fetch_root(store, content).await?;
         if !root.is_spanned() {
-            return Ok(Self::new(Segments::whole(store, Metadata::fetch(store, content).await?)?));
+            return Self::of_metadata(store, Arc::new(Metadata::fetch(store, content).await?));
         }
         Ok(Self::of_root(store, root))
     }
@@ -65,6 +70,36 @@ impl SnapshotTree {
     /// The tree of a root with spans.
     pub(crate) fn of_root(store: &TenantStore, root: Root) -> Self {
         Self::new(Segments::by_need(store, root))
+    }
+
+    /// The tree whose segments have all been fetched.
+    pub fn of_metadata(store: &TenantStore, metadata: Arc<Metadata>) -> Result<Self> {
+        Ok(Self::new(Segments::whole(store, metadata)?))
+    }
+
+    /// The tree that a write has made of `base`: its root, and the segments that are new.
+    pub(crate) fn of_new(
+        store: &TenantStore,
+        base: Option<&Self>,
+        root: Root,
+        fresh: Vec<Fresh>,
+    ) -> Result<Self> {
+        let fresh = match base.and_then(Self::metadata) {
+            Some(base) => base.fill(&root, fresh),
+            None => fresh,
+        };
+        if fresh.iter().all(Option::is_some) {
+            let metadata = Metadata::of_fresh(root, fresh);
+            let whole =
+                metadata.ok_or_else(|| Error::Internal { what: "a segment that is missing".to_owned() })?;
+            return Self::of_metadata(store, Arc::new(whole));
+        }
+        Ok(Self::new(Segments::with_fresh(store, root, fresh, base.map(|base| &base.segments))))
+    }
+
+    /// All its segments, if they are at hand.
+    pub fn metadata(&self) -> Option<&Arc<Metadata>> {
+        self.segments.metadata()
     }
 
     fn new(segments: Segments) -> Self {
@@ -127,14 +162,32 @@ impl SnapshotTree {
         self.begins.get(after.checked_sub(1)?).copied()
     }
 
+    /// The segments that have the entry of this path, if there is one.
+    pub(crate) fn segments_of(&self, path: &TreePath) -> impl Iterator<Item = usize> + use<'_> {
+        let first = self.segment_of(path.as_bytes());
+        let continues = |at: &usize| {
+            let segment = self.root().segments.get(*at);
+            segment.and_then(|segment| segment.span.as_ref()).is_some_and(|span| span.continues)
+        };
+        let later = first.into_iter().flat_map(move |first| (first + 1..).take_while(continues));
+        first.into_iter().chain(later)
+    }
+
     /// The first segment after `at` in which an entry begins.
     fn next_of(&self, at: usize) -> Option<usize> {
         self.begins.get(self.begins.partition_point(|begins| *begins <= at)).copied()
     }
 
-    /// A tree segment and its table, as they are stored but decompressed.
-    pub(crate) async fn stored(&self, at: usize) -> Result<(Bytes, Bytes)> {
-        self.segments.stored(at).await
+    /// Keeps all segments for the next write or read on this host, if they are at hand.
+    pub(crate) fn remember(&self, store: &TenantStore, record: RecordId, generation: u64) {
+        if let Some(metadata) = self.metadata() {
+            metadata.remember(store, record, generation);
+        }
+    }
+
+    /// A segment as it is stored, and where its chunks lie.
+    pub(crate) async fn opened(&self, at: usize) -> Result<(Segment, Vec<Location>)> {
+        self.segments.opened(at).await
     }
 
     /// A segment, decoded.

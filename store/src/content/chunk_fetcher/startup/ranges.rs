@@ -1,17 +1,18 @@
 //! `StartupRanges` names the parts of files that are read first: names outlive the chunks.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     ops::Range,
     sync::Arc,
 };
 
 use super::{
-    Part,
     guess::{Guess, Ranking},
     parts,
 };
 use crate::{
+    Result,
+    content::snapshot_tree::SnapshotTree,
     format::{
         startup::{MAX_BYTES, Startup},
         tree::{Entry, TreePath},
@@ -19,16 +20,14 @@ use crate::{
     id::ChunkId,
 };
 
+/// No plan of ours names so many chunks.
+const MOST_CHUNKS: usize = 1 << 16;
+
 /// Parts of files, in the order in which they are read.
 #[derive(Clone, Debug, Default)]
 pub struct StartupRanges(Vec<(TreePath, Range<u64>)>);
 
 impl StartupRanges {
-    /// Whether nobody has seen what is read first.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Where the chunks that were read first are in the tree they were read of.
     pub fn of(first_reads: &[ChunkId], tree: &[Entry]) -> Self {
         let wanted: HashSet<&ChunkId> = first_reads.iter().collect();
@@ -45,54 +44,66 @@ impl StartupRanges {
         Self(found.map(|(path, range)| ((*path).clone(), range.clone())).collect())
     }
 
+    /// These parts of files, in the order in which they are read.
+    pub fn new(places: Vec<(TreePath, Range<u64>)>) -> Self {
+        Self(places)
+    }
+
+    /// What a plan names in the tree that it was made for.
+    pub async fn named_by(startup: &Startup, tree: &SnapshotTree) -> Result<Self> {
+        let count = tree.root().segments.iter().map(|segment| u64::from(segment.chunks)).sum();
+        let numbers: Vec<u64> = startup.chunks(count).take(MOST_CHUNKS).collect();
+        let mut left = MAX_BYTES;
+        let places = tree.places_of(&numbers).await?;
+        let within = places.into_iter().take_while(|(_, range)| {
+            let rest = left.checked_sub(range.end - range.start);
+            left = rest.unwrap_or_default();
+            rest.is_some()
+        });
+        Ok(Self(within.collect()))
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The plan for a tree that is read by need.
+    pub async fn plan_in(&self, tree: &SnapshotTree) -> Result<Startup> {
+        let paths: BTreeSet<&TreePath> = self.0.iter().map(|(path, _)| path).collect();
+        let files = tree.numbered(&paths).await?;
+        Ok(self.plan_of(&files.iter().map(|(path, (first, entry))| (path, (*first, entry))).collect()))
+    }
+
     /// The plan for a tree: of a file that has changed, the same part is meant.
     pub fn plan(&self, tree: &[Entry]) -> Startup {
-        let mut planner = self.planner();
-        tree.iter().for_each(|entry| planner.push(entry));
-        planner.finish()
-    }
-
-    /// The same for a tree that is told entry by entry.
-    pub fn planner(&self) -> StartupPlanner<'_> {
-        let paths = self.0.iter().map(|(path, _)| path).collect();
-        StartupPlanner { ranges: self, paths, files: HashMap::new(), chunks: 0 }
-    }
-}
-
-/// Finds the chunks of a tree that are read first, in the tree's order.
-#[derive(Debug)]
-pub struct StartupPlanner<'a> {
-    ranges: &'a StartupRanges,
-    paths: HashSet<&'a TreePath>,
-    /// Of the files that are read first, by path: the chunks, numbered over the whole tree.
-    files: HashMap<TreePath, Vec<(u64, Part)>>,
-    /// How many chunks there were so far.
-    chunks: u64,
-}
-
-impl StartupPlanner<'_> {
-    /// The next entry of the tree.
-    pub fn push(&mut self, entry: &Entry) {
-        if self.paths.contains(&entry.path) {
-            self.files.insert(entry.path.clone(), (self.chunks..).zip(parts(entry)).collect());
+        let paths: HashSet<&TreePath> = self.0.iter().map(|(path, _)| path).collect();
+        let mut files: HashMap<&TreePath, (u64, &Entry)> = HashMap::new();
+        let mut number = 0;
+        for entry in tree {
+            if paths.contains(&entry.path) {
+                files.insert(&entry.path, (number, entry));
+            }
+            number += entry.chunks().count() as u64;
         }
-        self.chunks += entry.chunks().count() as u64;
+        self.plan_of(&files)
     }
 
-    /// The plan, once all entries were told.
-    pub fn finish(self) -> Startup {
+    /// The plan, with the number of each file's first chunk.
+    fn plan_of(&self, files: &HashMap<&TreePath, (u64, &Entry)>) -> Startup {
         let mut bytes = 0;
         let mut seen = HashSet::new();
         let mut chunks = Vec::new();
-        for (path, range) in &self.ranges.0 {
-            for (number, part) in self.files.get(path).into_iter().flatten() {
+        for (path, range) in &self.0 {
+            let Some((first, entry)) = files.get(path) else { continue };
+            for (number, part) in (*first..).zip(parts(entry)) {
                 let overlaps = part.offset < range.end && part.offset + u64::from(part.len) > range.start;
-                if overlaps && seen.insert(*number) {
+                if overlaps && seen.insert(number) {
                     bytes += u64::from(part.len);
                     if bytes > MAX_BYTES {
                         return Startup::new(chunks);
                     }
-                    chunks.push(*number);
+                    chunks.push(number);
                 }
             }
         }
