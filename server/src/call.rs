@@ -1,4 +1,4 @@
-//! `Call` is a request that was let in: who calls, what was asked for, and the engine to do it with.
+//! `Call` is an accepted request: its caller, its input, and the engine that carries it out.
 
 use std::{collections::BTreeMap, sync::Arc};
 

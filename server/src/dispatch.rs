@@ -1,4 +1,4 @@
-//! `dispatch` takes a request to its route: it finds out who calls and whether it may, reads the body within limits, and answers.
+//! `dispatch` takes a request to its route: it identifies the caller, checks its rights, reads the body within limits, and answers.
 
 use std::{collections::BTreeMap, pin::Pin, sync::Arc, time::Duration};
 
@@ -35,7 +35,7 @@ use crate::{
 const MAX_BODY_BYTES: usize = 64 << 10;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
-/// How long a request may take before its caller is told to come back.
+/// How long a request may take before its caller is asked to repeat it.
 const REQUEST_TIME: Duration = Duration::from_secs(120);
 /// How long one may take that sends an archive.
 const UPLOAD_TIME: Duration = Duration::from_secs(3600);
@@ -161,7 +161,7 @@ async fn admitted(
     Ok(Admitted { call, room })
 }
 
-/// Whoever calls, if the route needs to know. A request counts against a caller that is known, and else
+/// The caller, if the route needs one. A request counts against a caller that is known, and else
 /// against the address, which callers behind a proxy share.
 fn caller(
     server: &Server,

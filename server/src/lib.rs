@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`tokens`] says who may do what, one table has all routes, and everything that is asked for is done by
-//! [`engine::Engine`]. What fails is told as a [`problem::Problem`].
+//! [`engine::Engine`]. A failure becomes a [`problem::Problem`].
 
 #![warn(missing_docs)]
 

@@ -22,7 +22,7 @@ pub struct Problem {
     pub title: &'static str,
     /// The status.
     pub status: u16,
-    /// What happened.
+    /// The failure, in a sentence.
     pub detail: String,
     /// The kind of failure.
     #[serde(serialize_with = "codes::serialize")]
@@ -30,49 +30,49 @@ pub struct Problem {
     pub kind: ErrorKind,
     /// The exit code of a command that fails so.
     pub exit_code: u8,
-    /// What to do next.
+    /// The next step for the user.
     pub hint: Option<String>,
     /// Names the request in the server's log.
     pub request_id: String,
     /// Who holds the lock, if that is what is wrong.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub holder: Option<HolderFields>,
-    /// Who waits for the lock at this server, if somebody holds it.
+    /// The requests that wait for the lock at this server, if somebody holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
 }
 
-/// Those who wait for a lock at a server. Who waits at another server, or on another host, is not known here.
+/// The requests that wait for a lock at a server. Those at another server, or on another host, do not count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Queue {
-    /// Those who came before this request and wait still, the first to come first.
+    /// The earlier requests that still wait, the oldest first.
     pub waiting: Vec<WaitingFields>,
-    /// How many they are.
+    /// Their number.
     pub ahead: u64,
     /// When this request would have its turn if nobody renews or gives back early: what is left to the holder, and
     /// the whole time of everybody who waits before.
     pub estimated_wait_ms: u64,
 }
 
-/// Somebody who waits for a lock.
+/// A request that waits for a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WaitingFields {
-    /// What the run is called.
+    /// The name of the run.
     pub holder_run_id: String,
-    /// The host that it is on.
+    /// The host of the run.
     pub holder_host: String,
     /// Since when, by the clock of the server's host.
     pub since_ms: u64,
 }
 
-/// A request that came to nothing, and the status that says so.
+/// A refused or failed request, with its status.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     /// The status.
     pub status: StatusCode,
-    /// What is wrong.
+    /// The failure.
     pub failure: Failure,
-    /// Who waits for the lock that somebody holds.
+    /// The requests that wait for the lock.
     pub queue: Option<Box<Queue>>,
 }
 
@@ -96,7 +96,7 @@ impl Refusal {
         Self::new(StatusCode::FORBIDDEN, Failure::new(ErrorKind::Denied, message))
     }
 
-    /// What is wrong, as a document.
+    /// The failure, as a document.
     pub fn document(&self, request_id: &str) -> Vec<u8> {
         let problem = Problem {
             reference: "about:blank",

@@ -1,4 +1,4 @@
-//! `events` tells what has happened in the tenants of the caller: page by page, or as it happens.
+//! `events` sends the events of the caller's tenants: page by page, or as they happen.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -34,7 +34,7 @@ use crate::{
     tokens::{Role, Tenants},
 };
 
-/// What whoever is told of events may do at least.
+/// The least role of a reader of events.
 const LEAST_ROLE: Role = Role::Read;
 /// How many events a page has, if nothing is said.
 const PAGE: usize = 100;
@@ -77,7 +77,7 @@ pub struct FeedQuery {
 pub struct EventPage {
     /// The events.
     pub events: Vec<FeedEvent>,
-    /// What to send as `after` to go on; none if there is no event yet.
+    /// Send it as `after` to continue; none if there is no event yet.
     pub next: Option<EventId>,
     /// Whether there is more already.
     pub has_more: bool,
@@ -139,7 +139,7 @@ impl From<Told> for FeedEvent {
     }
 }
 
-/// Whose events are told.
+/// The tenants whose events are sent.
 #[derive(Clone, Debug)]
 struct Wanted {
     engine: Engine,
@@ -240,7 +240,7 @@ fn wants_stream(headers: &HeaderMap) -> bool {
     accepted.flat_map(|value| value.split(',')).any(|accepted| accepted.trim().starts_with(EVENT_STREAM))
 }
 
-/// Somebody who is told of events as they happen.
+/// A caller that gets events as they happen.
 struct Follower {
     wanted: Wanted,
     after: Option<EventId>,

@@ -170,7 +170,7 @@ pub enum ShownState {
 pub struct JobSummary {
     /// Names the job.
     pub job_id: JobId,
-    /// What is done: `reap`, `retention`, `gc` or `verify`.
+    /// The work: `reap`, `retention`, `gc` or `verify`.
     pub kind: String,
     /// For this tenant alone; for all without it.
     pub tenant_id: Option<Tenant>,
@@ -194,14 +194,14 @@ pub struct JobSummary {
     pub failure: Option<FailureFields>,
 }
 
-/// What went wrong with a job.
+/// The failure of a job.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FailureFields {
     /// The kind of failure, in the words of the exit codes.
     pub kind: String,
-    /// What happened.
+    /// The failure, in a sentence.
     pub message: String,
-    /// What to do next.
+    /// The next step for the user.
     pub hint: Option<String>,
 }
 

@@ -87,7 +87,7 @@ pub(super) static ROUTES: &[Route] = &[
     .query(received::<UnmountQuery>),
 ];
 
-/// What is mounted, and how.
+/// The profile or snapshot to mount, and the mode.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MountBody {
@@ -115,15 +115,15 @@ pub struct MountBody {
     pub wait: u64,
 }
 
-/// What becomes of changes.
+/// The treatment of changes.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnmountQuery {
-    /// What becomes of changes that are not committed; a mount that has some stays if it is not said.
+    /// The treatment of uncommitted changes; without it, a mount that has some stays.
     pub changes: Option<Changes>,
 }
 
-/// What becomes of changes that are not committed.
+/// The treatment of uncommitted changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Changes {
@@ -155,7 +155,7 @@ pub struct MadeMount {
     pub mount: MountOutcome,
 }
 
-/// What is mounted.
+/// The profile or snapshot to mount.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct MountList {
     /// Each mount.

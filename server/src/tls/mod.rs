@@ -1,4 +1,4 @@
-//! `tls` encrypts connections, and finds out from a client's certificate who it is.
+//! `tls` encrypts connections, and identifies a client by its certificate.
 
 mod identity;
 
@@ -76,7 +76,7 @@ impl Tls {
         vouched(&**clients, &certified.chain, UnixTime::now())
     }
 
-    /// Encrypts a connection. Who speaks plain HTTP is told so.
+    /// Encrypts a connection. A client that speaks plain HTTP gets an answer that says so.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,

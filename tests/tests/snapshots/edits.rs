@@ -2,18 +2,29 @@
 //! reading everything gives.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{PermissionsExt, symlink},
+    },
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
     thread::sleep,
     time::Duration,
 };
 
 use rustix::fs::{XattrFlags, lsetxattr};
-use store::{bucket::MemoryBucket, ops::write::snapshot::Outcome};
+use store::{
+    Result,
+    bucket::MemoryBucket,
+    content::meta::Metadata,
+    format::{health::Health, record::Record, tree::Kind},
+    ops::write::snapshot::{Examined, Examiner, Outcome, Request},
+};
 use tests::{
-    store_fixture::StoreFixture,
+    store_fixture::{StoreFixture, request},
     tree::{assert_same, noise},
 };
 
@@ -84,11 +95,49 @@ fn edit(root: &Path, lot: &mut Lot, number: usize) {
     }
 }
 
+/// Notes what it is told to look at.
+#[derive(Debug, Default)]
+struct Noting(Mutex<Option<BTreeSet<PathBuf>>>);
+
+impl Examiner for Noting {
+    fn examine(&self, _: &Path, changed: Option<&BTreeSet<PathBuf>>, _: Option<&Record>) -> Result<Examined> {
+        *self.0.lock().unwrap() = changed.cloned();
+        Ok(Examined { health: Some(Health::default()), hold_back: None })
+    }
+
+    fn reads(
+        &self,
+        _: &BTreeSet<PathBuf>,
+        _: Option<&BTreeSet<PathBuf>>,
+        _: &dyn Fn(&Path, usize) -> Option<Vec<u8>>,
+    ) -> BTreeSet<PathBuf> {
+        BTreeSet::new()
+    }
+}
+
+/// What holds something, by path.
+type Contents = BTreeMap<PathBuf, Kind>;
+
+async fn contents(fixture: &StoreFixture) -> Contents {
+    let content = fixture.current().await.unwrap().content.unwrap();
+    let (entries, _) = Metadata::fetch(&fixture.store, &content).await.unwrap().decode().unwrap();
+    let holding =
+        entries.into_iter().filter(|entry| matches!(entry.kind, Kind::File { .. } | Kind::HardLink { .. }));
+    holding.map(|entry| (PathBuf::from(OsStr::from_bytes(entry.path.as_bytes())), entry.kind)).collect()
+}
+
+/// The paths at which two trees do not hold the same.
+fn differing(before: &Contents, now: &Contents) -> BTreeSet<PathBuf> {
+    let paths = before.keys().chain(now.keys());
+    paths.filter(|path| before.get(*path) != now.get(*path)).cloned().collect()
+}
+
 /// A host that remembers the tree, and what it edits.
 struct Edited {
     source: PathBuf,
     fixture: StoreFixture,
     lot: Lot,
+    before: Contents,
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,12 +150,19 @@ async fn what_was_edited_is_stored_as_if_all_of_it_were_read() {
         fill(&source, &mut lot);
         let cache = dir.path().join(format!("cache {tree}"));
         let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), Some(cache)).await;
-        edited.push(Edited { source, fixture, lot });
+        edited.push(Edited { source, fixture, lot, before: Contents::new() });
     }
     for round in 0..=ROUNDS {
         sleep(SETTLE);
-        for Edited { source, fixture, lot } in &mut edited {
-            let stored = fixture.snapshot(source).await.unwrap();
+        for Edited { source, fixture, lot, before } in &mut edited {
+            let noting = Arc::new(Noting::default());
+            let examiner = Some(Arc::clone(&noting) as Arc<dyn Examiner>);
+            let stored =
+                fixture.capture(&Request { examiner, ..request(&fixture.lineage, source) }).await.unwrap();
+            let now = contents(fixture).await;
+            let expected = (round > 0).then(|| differing(before, &now));
+            assert_eq!(*noting.0.lock().unwrap(), expected, "round {round}");
+            *before = now;
             let files = stored.counts.files;
             assert_eq!((stored.outcome, stored.read_files + stored.reused_files), (Outcome::Stored, files));
             // Renamed folders are read again; of the rest little is.

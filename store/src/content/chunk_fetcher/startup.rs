@@ -34,7 +34,7 @@ use crate::{
     id::ChunkId,
 };
 pub use guess::{Guess, Ranking, guessed};
-pub use ranges::{First, StartupPlanner, StartupRanges};
+pub use ranges::{First, StartupRanges};
 
 /// How long after the first read a start-up lasts.
 const SPAN: Duration = Duration::from_secs(20);

@@ -81,7 +81,6 @@ impl NewTree {
     }
 
     /// Its segments, in order.
-    #[cfg(test)]
     pub(crate) fn parts(&self) -> &[TreePart] {
         &self.parts
     }

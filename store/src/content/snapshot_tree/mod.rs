@@ -320,6 +320,17 @@ impl SnapshotTree {
         self.begins.get(after.checked_sub(1)?).copied()
     }
 
+    /// The segments that have the entry of this path, if there is one.
+    pub(crate) fn segments_of(&self, path: &TreePath) -> impl Iterator<Item = usize> + use<'_> {
+        let first = self.segment_of(path.as_bytes());
+        let continues = |at: &usize| {
+            let segment = self.root().segments.get(*at);
+            segment.and_then(|segment| segment.span.as_ref()).is_some_and(|span| span.continues)
+        };
+        let later = first.into_iter().flat_map(move |first| (first + 1..).take_while(continues));
+        first.into_iter().chain(later)
+    }
+
     /// The first segment after `at` in which an entry begins.
     fn next_of(&self, at: usize) -> Option<usize> {
         self.begins.get(self.begins.partition_point(|begins| *begins <= at)).copied()

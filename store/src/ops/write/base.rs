@@ -44,6 +44,23 @@ impl ReadBase {
         }
     }
 
+    /// Reads the root of `record`, and all of a small tree. A base that cannot be read must not keep anybody from
+    /// storing a good snapshot after it: then there is a record and nothing else.
+    pub async fn open(store: &TenantStore, record: Option<Record>) -> Self {
+        let Some(record) = record else { return Self::default() };
+        if record.content.is_none() {
+            return Self { record: Some(record), ..Self::default() };
+        }
+        let opened = SnapshotTree::open(store, &record).await;
+        match opened.and_then(|tree| Self::by_need(record.clone(), Arc::new(tree))) {
+            Ok(base) => base,
+            Err(error) => {
+                tracing::warn!(record = %record.record, %error, "the current snapshot cannot be built on");
+                Self { record: Some(record), ..Self::default() }
+            }
+        }
+    }
+
     /// The base whose metadata is this.
     fn decode(store: &TenantStore, record: Record, metadata: Metadata) -> Result<Self> {
         let (entries, locations) = metadata.decode()?;

@@ -155,38 +155,14 @@ impl SnapshotWriter {
 
     /// The chunks of `tree` that the write neither stores nor may refer to. The indexes were read
     /// before the lease existed: if any of them was used, they are looked at again.
-    pub async fn unresolved(&mut self, tree: &Arc<NewTree>) -> Result<HashSet<ChunkId>> {
+    pub async fn unresolved(&mut self, tree: &mut NewTree) -> Result<HashSet<ChunkId>> {
         loop {
             if let Some(index) = &mut self.index {
                 index.follow(&self.store, &self.known).await?;
             }
-            let unresolved = self.unlocated(tree).await?;
+            let unresolved = self.lacking_in(tree, |_, _| true).await?;
             if self.index.as_ref().is_none_or(|index| index.is_sure(&self.known)) {
-                return Ok(unresolved);
-            }
-        }
-    }
-
-    /// The chunks of `tree` that cannot be located.
-    async fn unlocated(&self, tree: &Arc<NewTree>) -> Result<HashSet<ChunkId>> {
-        loop {
-            let (known, uploader) = (Arc::clone(&self.known), Arc::clone(&self.uploader));
-            let tree = Arc::clone(tree);
-            let (unlocated, packs) = blocking(move || {
-                let (mut unlocated, mut packs) = (HashSet::new(), HashSet::new());
-                for (id, _) in tree.chunks().filter(|(id, _)| uploader.locate(id).is_none()) {
-                    match known.locate(&id) {
-                        Some(location) => drop(packs.insert(location.pack)),
-                        None => drop(unlocated.insert(id)),
-                    }
-                }
-                // Whoever waits for this may want the tree for itself.
-                drop(tree);
-                Ok((unlocated, packs))
-            })
-            .await?;
-            if self.lease.make_sure_of(packs).await? {
-                return Ok(unlocated);
+                return Ok(unresolved.into_iter().map(|(id, _)| id).collect());
             }
         }
     }

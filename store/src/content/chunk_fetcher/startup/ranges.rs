@@ -7,7 +7,6 @@ use std::{
 };
 
 use super::{
-    Part,
     guess::{Guess, Ranking},
     parts,
 };
@@ -72,59 +71,39 @@ impl StartupRanges {
     /// The plan for a tree that is read by need.
     pub async fn plan_in(&self, tree: &SnapshotTree) -> Result<Startup> {
         let paths: BTreeSet<&TreePath> = self.0.iter().map(|(path, _)| path).collect();
-        let files = tree.numbered(&paths).await?.into_iter();
-        let files = files.map(|(path, (first, entry))| (path, (first..).zip(parts(&entry)).collect()));
-        Ok(StartupPlanner { files: files.collect(), ..self.planner() }.finish())
+        let files = tree.numbered(&paths).await?;
+        Ok(self.plan_of(&files.iter().map(|(path, (first, entry))| (path, (*first, entry))).collect()))
     }
 
     /// The plan for a tree: of a file that has changed, the same part is meant.
     pub fn plan(&self, tree: &[Entry]) -> Startup {
-        let mut planner = self.planner();
-        tree.iter().for_each(|entry| planner.push(entry));
-        planner.finish()
-    }
-
-    /// The same for a tree that is told entry by entry.
-    pub fn planner(&self) -> StartupPlanner<'_> {
-        let paths = self.0.iter().map(|(path, _)| path).collect();
-        StartupPlanner { ranges: self, paths, files: HashMap::new(), chunks: 0 }
-    }
-}
-
-/// Finds the chunks of a tree that are read first, in the tree's order.
-#[derive(Debug)]
-pub struct StartupPlanner<'a> {
-    ranges: &'a StartupRanges,
-    paths: HashSet<&'a TreePath>,
-    /// Of the files that are read first, by path: the chunks, numbered over the whole tree.
-    files: HashMap<TreePath, Vec<(u64, Part)>>,
-    /// How many chunks there were so far.
-    chunks: u64,
-}
-
-impl StartupPlanner<'_> {
-    /// The next entry of the tree.
-    pub fn push(&mut self, entry: &Entry) {
-        if self.paths.contains(&entry.path) {
-            self.files.insert(entry.path.clone(), (self.chunks..).zip(parts(entry)).collect());
+        let paths: HashSet<&TreePath> = self.0.iter().map(|(path, _)| path).collect();
+        let mut files: HashMap<&TreePath, (u64, &Entry)> = HashMap::new();
+        let mut number = 0;
+        for entry in tree {
+            if paths.contains(&entry.path) {
+                files.insert(&entry.path, (number, entry));
+            }
+            number += entry.chunks().count() as u64;
         }
-        self.chunks += entry.chunks().count() as u64;
+        self.plan_of(&files)
     }
 
-    /// The plan, once all entries were told.
-    pub fn finish(self) -> Startup {
+    /// The plan, with the number of each file's first chunk.
+    fn plan_of(&self, files: &HashMap<&TreePath, (u64, &Entry)>) -> Startup {
         let mut bytes = 0;
         let mut seen = HashSet::new();
         let mut chunks = Vec::new();
-        for (path, range) in &self.ranges.0 {
-            for (number, part) in self.files.get(path).into_iter().flatten() {
+        for (path, range) in &self.0 {
+            let Some((first, entry)) = files.get(path) else { continue };
+            for (number, part) in (*first..).zip(parts(entry)) {
                 let overlaps = part.offset < range.end && part.offset + u64::from(part.len) > range.start;
-                if overlaps && seen.insert(*number) {
+                if overlaps && seen.insert(number) {
                     bytes += u64::from(part.len);
                     if bytes > MAX_BYTES {
                         return Startup::new(chunks);
                     }
-                    chunks.push(*number);
+                    chunks.push(number);
                 }
             }
         }

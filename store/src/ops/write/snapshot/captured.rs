@@ -1,22 +1,20 @@
 //! `Captured` is the tree of a directory as far as its files were read, told entry by entry.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, HashSet},
     io::{self, BufWriter},
-    path::PathBuf,
     sync::Arc,
 };
 
 use super::{
-    examine::Changed,
     plan::{FromStart, Plan},
+    tree_cutter::TreeCutter,
 };
 use crate::{
     Error, Result,
-    content::{TenantStore, cache::CacheKind, chunk_fetcher::startup::StartupRanges, meta::NewTree},
+    content::{TenantStore, cache::CacheKind, meta::NewTree},
     format::{
-        segment::SegmentWriter,
-        startup::Startup,
+        root::Root,
         tree::{Entry, Kind, TreePath},
     },
     id::ChunkId,
@@ -64,24 +62,14 @@ impl Captured {
         Entries { log: self.plan.log.entries(), known: None, runs, again: &self.reads.again }
     }
 
-    /// The tree, and which of its chunks are read first.
-    pub fn tree(&self, store: &TenantStore, first: &StartupRanges) -> Result<(NewTree, Startup)> {
-        let (mut writer, mut startup) = (SegmentWriter::default(), first.planner());
+    /// The tree. Segments that the base has are referred to as they are there.
+    pub fn tree(&self, store: &TenantStore, base: Option<&Root>) -> Result<NewTree> {
+        let mut cutter = TreeCutter::new(store, base);
         for taken in self.entries() {
             let entry = taken?.entry;
-            writer.push(&entry).map_err(|error| self.plan.unusable(&entry, &error))?;
-            startup.push(&entry);
+            cutter.push(&entry).map_err(|error| self.plan.unusable(&entry, &error))?;
         }
-        Ok((NewTree::new(store, writer), startup.finish()))
-    }
-
-    /// The files that differ from those of the base, whose entries these are.
-    pub fn changed(&self, base: impl Iterator<Item = Entry>) -> Result<BTreeSet<PathBuf>> {
-        let mut changed = Changed::since(base);
-        for taken in self.entries() {
-            changed.push(&taken?.entry);
-        }
-        Ok(changed.finish())
+        Ok(cutter.finish())
     }
 
     /// The files that have any of these chunks, and whether each had been read.

@@ -6,20 +6,13 @@
 
 use std::{
     collections::BTreeSet,
-    ffi::OsStr,
     fmt,
-    iter::Peekable,
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
 use crate::{
     Result,
-    format::{
-        health::Health,
-        record::Record,
-        tree::{Entry, Extent, Kind},
-    },
+    format::{health::Health, record::Record},
 };
 
 /// Knows what the files of a directory are.
@@ -65,69 +58,4 @@ pub struct HoldBack {
     pub word: &'static str,
     /// For people.
     pub reason: String,
-}
-
-/// Finds the files of a tree that differ from those of its base. Both are told in order.
-pub(super) struct Changed<B: Iterator<Item = Entry>> {
-    base: Peekable<B>,
-    paths: BTreeSet<PathBuf>,
-}
-
-impl<B: Iterator<Item = Entry>> Changed<B> {
-    pub fn since(base: B) -> Self {
-        Self { base: base.peekable(), paths: BTreeSet::new() }
-    }
-
-    /// The next entry of the tree.
-    pub fn push(&mut self, entry: &Entry) {
-        while let Some(gone) = self.base.next_if(|base| base.path < entry.path) {
-            self.note(&gone);
-        }
-        match self.base.next_if(|base| base.path == entry.path) {
-            Some(base) if digest(&base) == digest(entry) => {}
-            // What held something and is a directory now, or the reverse.
-            Some(_) => drop(self.paths.insert(path(entry))),
-            None => self.note(entry),
-        }
-    }
-
-    /// All of them, also those that are gone.
-    pub fn finish(mut self) -> BTreeSet<PathBuf> {
-        while let Some(gone) = self.base.next() {
-            self.note(&gone);
-        }
-        self.paths
-    }
-
-    fn note(&mut self, entry: &Entry) {
-        if digest(entry).is_some() {
-            self.paths.insert(path(entry));
-        }
-    }
-}
-
-fn path(entry: &Entry) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(entry.path.as_bytes()))
-}
-
-/// Of what an entry holds, whatever its attributes are; `None` of what holds nothing.
-fn digest(entry: &Entry) -> Option<[u8; 32]> {
-    let mut hasher = blake3::Hasher::new();
-    match &entry.kind {
-        Kind::File { size, extents } => {
-            hasher.update(&size.to_le_bytes());
-            for extent in extents {
-                match extent {
-                    Extent::Hole(len) => hasher.update(b"h").update(&len.to_le_bytes()),
-                    Extent::Chunk { id, .. } => hasher.update(b"c").update(id.as_bytes()),
-                    Extent::Inline(bytes) => hasher.update(b"i").update(bytes),
-                };
-            }
-        }
-        Kind::HardLink { target } => {
-            hasher.update(b"l").update(target.as_bytes());
-        }
-        _ => return None,
-    }
-    Some(*hasher.finalize().as_bytes())
 }

@@ -8,13 +8,16 @@
 //!    first upload.
 //! 4. Store the metadata, publish the record, move the pointer.
 
+mod base_parts;
 mod captured;
+mod changed;
 mod examine;
 mod held_or_own_lock;
 mod plan;
 mod reading;
 pub mod size;
 mod source;
+mod tree_cutter;
 
 use std::{
     collections::BTreeMap,

@@ -4,6 +4,8 @@
 mod read;
 
 use std::{
+    collections::BTreeSet,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,21 +13,17 @@ use std::{
 use tokio::task::JoinHandle;
 
 use super::{
-    Capture, Ended, Examined, HoldBack, Outcome, Phases, captured::Captured, is_whole, plan::Plan,
-    reading::before_reading,
+    Capture, Ended, Examined, HoldBack, Outcome, Phases, base_parts::BaseParts, captured::Captured,
+    changed::changed, is_whole, plan::Plan, reading::before_reading,
 };
 use crate::{
     Error, Result,
     catalog::{index::IndexUse, lock::Hold, pointer::Flip, records},
     content::{
-        chunk_fetcher::startup::{self, StartupRanges},
-        ingest::Ingested,
-        meta::NewTree,
-        snapshot_tree::SnapshotTree,
-        unfinished::TakenOver,
-        workers::blocking,
+        chunk_fetcher::startup::StartupRanges, ingest::Ingested, meta::NewTree, snapshot_tree::SnapshotTree,
+        unfinished::TakenOver, workers::blocking,
     },
-    format::{health::Health, record::Record, startup::Startup, tree::Entry},
+    format::{health::Health, record::Record},
     id::RecordId,
     ops::{
         pointer_move,
@@ -50,8 +48,9 @@ pub(super) struct DirectorySource<'a> {
     reused_files: u64,
     /// How long reading and examining took.
     capturing: Duration,
-    /// What the base holds, if somebody wants to know what changed.
-    base_entries: Option<Arc<Vec<Entry>>>,
+    /// Whether somebody wants to know what differs from the base.
+    wants_changed: bool,
+    base_parts: BaseParts,
     /// What a mount of the base, or of one before it, has read first.
     first_reads: StartupRanges,
     /// Whether the pointer names something.
@@ -75,21 +74,20 @@ impl<'a> DirectorySource<'a> {
             barred: Barred::Reread { index_budget: request.index_budget },
             quota_bytes: request.quota_bytes,
         };
-        let base = async { Ok(ReadBase::load(store, base).await) };
+        let base = async { Ok(ReadBase::open(store, base).await) };
         let writer = SnapshotWriter::begin(store, start, base, Arc::clone(&capture.progress));
         let (writer, before) = futures::future::join(writer, before_reading(&plan, &[])).await;
-        let ((writer, base_entries), before) = (writer?, before?);
+        let ((writer, _), before) = (writer?, before?);
         // Without findings about the base, all of it would have to be looked at anyway.
         let is_judged = |base: &Record| base.health.as_ref().is_some_and(Health::is_verdict);
-        let base = writer.readable_base();
-        let is_wanted = request.examiner.is_some() && base.is_some_and(is_judged);
-        let first_reads = base.map(|base| startup::reads_of(&base.startup, &base_entries));
+        let wants_changed = request.examiner.is_some() && writer.readable_base().is_some_and(is_judged);
+        let mut base_parts = BaseParts::default();
+        base_parts.learn_touched(store, &writer, &plan).await?;
         Ok(Self {
             capture,
-            first_reads: first_reads
-                .map(|reads| StartupRanges::of(&reads, &base_entries))
-                .unwrap_or_default(),
-            base_entries: is_wanted.then(|| Arc::new(base_entries)),
+            first_reads: first_reads(&writer).await,
+            wants_changed,
+            base_parts,
             writer,
             reused_files: plan.kept.0,
             captured: Captured { plan, reads: Arc::default() },
@@ -152,11 +150,10 @@ impl<'a> DirectorySource<'a> {
 
     async fn store_all(&mut self) -> Result<Ended> {
         let mut again = Vec::new();
-        let (tree, startup, ingested) = loop {
+        let (tree, ingested) = loop {
             let began = Instant::now();
             let ingested = self.read(again).await?;
-            self.examine().await?;
-            let (tree, startup, unchanged) = self.tree().await?;
+            let (mut tree, unchanged) = self.judge().await?;
             self.capturing += began.elapsed();
             if let Some(base) = self.writer.base().filter(|base| is_whole(base, tree.id)) {
                 self.writer.flush().await?;
@@ -164,13 +161,17 @@ impl<'a> DirectorySource<'a> {
             }
             // From here on the lease exists, so what is barred is known.
             self.writer.open().await?;
+            let before = self.writer.base_tree();
             Box::pin(self.writer.follow_base()).await?;
-            again = self.read_again(&tree).await?;
+            if before.as_ref().map(Arc::as_ptr) != self.writer.base_tree().as_ref().map(Arc::as_ptr) {
+                // Segments lie elsewhere by now.
+                tree = self.tree().await?;
+            }
+            again = self.read_again(&mut tree).await?;
             if again.is_empty() {
                 // Whoever writes to the directory now would make files that do not fit together.
                 unchanged?;
-                let used = || Error::Internal { what: "a tree is still used".to_owned() };
-                break (Arc::into_inner(tree).ok_or_else(used)?, startup, ingested);
+                break (tree, ingested);
             }
             tracing::info!(files = again.len(), "reading files again whose chunks are being collected");
         };
@@ -185,7 +186,7 @@ impl<'a> DirectorySource<'a> {
         if let Some(held) = &held_back {
             self.writer.tell_held_back(&self.capture.handle, &held.reason);
         }
-        let (record, taken_over) = self.finish(tree, startup, ingested, held_back.as_ref()).await?;
+        let (record, taken_over) = self.finish(tree, ingested, held_back.as_ref()).await?;
         Ok(Ended {
             outcome: Outcome::Stored,
             record,
@@ -198,17 +199,28 @@ impl<'a> DirectorySource<'a> {
         })
     }
 
-    /// Asks whoever knows what the files are.
-    async fn examine(&mut self) -> Result<()> {
-        let Some(examiner) = self.capture.request.examiner.clone() else { return Ok(()) };
-        let (captured, base) = (self.captured.clone(), self.writer.base().cloned());
-        let base_entries = self.base_entries.clone();
-        self.examined = blocking(move || {
-            let changed = base_entries.map(|base| captured.changed(base.iter().cloned())).transpose()?;
-            examiner.examine(captured.plan.root.path(), changed.as_ref(), base.as_ref())
-        })
-        .await?;
-        Ok(())
+    /// The tree as it was read, and whether the directory is still that, after it was examined.
+    async fn judge(&mut self) -> Result<(NewTree, Result<()>)> {
+        let Some(examiner) = self.capture.request.examiner.clone() else {
+            let (tree, unchanged) = futures::future::join(self.tree(), self.check_unchanged()).await;
+            return Ok((tree?, unchanged));
+        };
+        let tree = self.tree().await?;
+        let changed = match self.writer.base_tree().filter(|_| self.wants_changed) {
+            Some(base) => self.changed(&tree, &base).await,
+            None => None,
+        };
+        let (plan, base) = (Arc::clone(&self.captured.plan), self.writer.base().cloned());
+        let examine = move || examiner.examine(plan.root.path(), changed.as_ref(), base.as_ref());
+        self.examined = blocking(examine).await?;
+        let unchanged = self.check_unchanged().await;
+        Ok((tree, unchanged))
+    }
+
+    /// What differs from the base; if that cannot be told, all of it is looked at.
+    async fn changed(&self, tree: &NewTree, base: &SnapshotTree) -> Option<BTreeSet<PathBuf>> {
+        let unreadable = |error: &Error| tracing::warn!(%error, "what has changed cannot be told");
+        changed(tree, base).await.inspect_err(unreadable).ok()
     }
 
     /// A live snapshot with this very content that the pointer never got to.
@@ -222,20 +234,27 @@ impl<'a> DirectorySource<'a> {
     async fn finish(
         &mut self,
         tree: NewTree,
-        startup: Startup,
         ingested: Ingested,
         held_back: Option<&HoldBack>,
     ) -> Result<(Record, TakenOver)> {
         let (health, held_back) = (self.examined.health.take(), held_back.map(|held| held.word.to_owned()));
         let describe = |record: &mut Record| {
-            record.startup = startup;
             record.health = health;
             record.held_back = held_back;
             record.counts.new_chunks = ingested.new_chunks;
             record.counts.new_bytes = ingested.new_bytes;
         };
-        let Finished { record, tree, taken_over } = self.writer.finish(tree, describe).await?;
+        let Finished { record, tree, taken_over } =
+            self.writer.finish_planned(tree, Some(&self.first_reads), describe).await?;
         self.stored = Some((tree, record.record, record.generation));
         Ok((record, taken_over))
     }
+}
+
+/// What a mount of the base, or of one before it, has read first. That is a hint.
+async fn first_reads(writer: &SnapshotWriter) -> StartupRanges {
+    let (Some(base), Some(tree)) = (writer.base(), writer.base_tree()) else {
+        return StartupRanges::default();
+    };
+    StartupRanges::named_by(&base.startup, &tree).await.unwrap_or_default()
 }

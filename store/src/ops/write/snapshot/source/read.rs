@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::DirectorySource;
 use crate::{
     Error, Result,
-    content::{chunk_fetcher::startup::First, ingest::Ingested, meta::NewTree, workers::blocking},
-    format::{
-        startup::Startup,
-        tree::{Entry, TreePath},
+    content::{
+        chunk_fetcher::startup::First, ingest::Ingested, meta::NewTree, snapshot_tree::SnapshotTree,
+        workers::blocking,
     },
+    format::tree::{Entry, TreePath},
     ops::write::snapshot::{
         Request,
         captured::Reads,
@@ -72,25 +72,22 @@ impl DirectorySource<'_> {
         Ok(ingested)
     }
 
-    /// The tree as it was read, what is read first of it, and whether the directory is still what was read.
-    pub(super) async fn tree(&mut self) -> Result<(Arc<NewTree>, Startup, Result<()>)> {
+    /// The tree as it was read.
+    pub(super) async fn tree(&self) -> Result<NewTree> {
         let (store, captured) = (self.capture.store.clone(), self.captured.clone());
-        let first_reads = self.first_reads.clone();
-        blocking(move || {
-            let (tree, unchanged) = std::thread::scope(|scope| {
-                let looking = scope.spawn(|| captured.check_unchanged());
-                let tree = captured.tree(&store, &first_reads);
-                let panicked = || Err(Error::Internal { what: "looking again has failed".to_owned() });
-                (tree, looking.join().unwrap_or_else(|_| panicked()))
-            });
-            let (tree, startup) = tree?;
-            Ok((Arc::new(tree), startup, unchanged))
-        })
-        .await
+        let base = self.writer.base_tree();
+        blocking(move || captured.tree(&store, base.as_deref().map(SnapshotTree::root))).await
+    }
+
+    /// Whether the directory is still what was read.
+    pub(super) async fn check_unchanged(&self) -> Result<()> {
+        let captured = self.captured.clone();
+        blocking(move || captured.check_unchanged()).await
     }
 
     /// The files that must be read again, as they are now.
-    pub(super) async fn read_again(&mut self, tree: &Arc<NewTree>) -> Result<Vec<(TreePath, FoundFile)>> {
+    pub(super) async fn read_again(&mut self, tree: &mut NewTree) -> Result<Vec<(TreePath, FoundFile)>> {
+        self.base_parts.learn_left(self.capture.store, &self.writer, tree).await;
         let lacking = self.writer.unresolved(tree).await?;
         if lacking.is_empty() {
             return Ok(Vec::new());
