@@ -46,7 +46,7 @@ impl SnapshotTree {
         let content = content(record)?;
         if Metadata::is_small(content) {
             let metadata = Metadata::load(store, record.record, record.generation, content).await?;
-            return Ok(Self::new(Segments::of_whole(store, metadata)?));
+            return Ok(Self::new(Segments::whole(store, metadata)?));
         }
         Self::by_need(store, record).await
     }
@@ -57,7 +57,7 @@ impl SnapshotTree {
         let content = content(record)?;
         let root = Metadata::fetch_root(store, content).await?;
         if !root.is_spanned() {
-            return Ok(Self::new(Segments::of_whole(store, Metadata::fetch(store, content).await?)?));
+            return Ok(Self::new(Segments::whole(store, Metadata::fetch(store, content).await?)?));
         }
         Ok(Self::new(Segments::by_need(store, root)))
     }
@@ -65,10 +65,13 @@ impl SnapshotTree {
     /// Reads it from the bucket and never from what this host has kept, to find out whether it is whole there.
     pub async fn stored(store: &TenantStore, record: &Record) -> Result<Self> {
         let content = content(record)?;
-        if Metadata::is_small(content) {
-            return Ok(Self::new(Segments::of_whole(store, Metadata::fetch(store, content).await?)?));
+        if !Metadata::is_small(content) {
+            let root = Metadata::fetch_root(store, content).await?;
+            if root.is_spanned() {
+                return Ok(Self::new(Segments::by_need(store, root)));
+            }
         }
-        Self::by_need(store, record).await
+        Ok(Self::new(Segments::whole(store, Metadata::fetch(store, content).await?)?))
     }
 
     fn new(segments: Segments) -> Self {

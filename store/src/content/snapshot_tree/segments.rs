@@ -63,7 +63,7 @@ pub(super) struct Segments {
 
 impl Segments {
     /// Of a tree whose segments have been fetched.
-    pub fn of_whole(store: &TenantStore, metadata: Metadata) -> Result<Self> {
+    pub fn whole(store: &TenantStore, metadata: Metadata) -> Result<Self> {
         let root = metadata.spanned_root()?;
         Ok(Self { store: store.clone(), root, whole: Some(metadata), held: Mutex::default() })
     }
@@ -82,7 +82,7 @@ impl Segments {
     }
 
     /// All of them as they are stored, if the tree is small.
-    pub fn whole(&self) -> Option<&Metadata> {
+    pub fn in_memory(&self) -> Option<&Metadata> {
         self.whole.as_ref()
     }
 

@@ -71,7 +71,7 @@ impl Windows {
         let fetch = move |run: Vec<usize>| {
             let tree = Arc::clone(&tree);
             async move {
-                match tree.segments.whole() {
+                match tree.segments.in_memory() {
                     Some(whole) => Ok(run.into_iter().map(|at| held(at, whole.segment(at))).collect()),
                     None => {
                         beside(async move { fetch(tree.segments.store(), tree.root(), &run).await }).await
