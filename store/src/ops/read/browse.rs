@@ -75,7 +75,7 @@ async fn tell(tree: Arc<SnapshotTree>, mut each: impl FnMut(&Entry, Option<&Entr
                 _ => each(&entry, None),
             }
             if linked.holds(&entry.path) {
-                behind.insert(entry.path.clone(), entry);
+                behind.insert(entry.path.clone(), without_content(&entry));
             }
         }
     }

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How many chunks are planned together, so that what lies together is read together: all of an ordinary profile.
-const READ_TOGETHER: usize = 64 << 10;
+const READ_TOGETHER: usize = 16 << 10;
 
 /// What a chunk's stored bytes should add up to.
 type Crc = u32;
