@@ -194,7 +194,8 @@ impl Collector<'_> {
         if node.names > 1 && node.directory().is_none() {
             self.put_group(ino, node);
         } else {
-            self.found.entry(path.clone()).or_default().put = Some(first(path, ino, node));
+            let put = first(path.clone(), ino, node);
+            self.found.entry(path).or_default().put = Some(put);
         }
         Ok(true)
     }
