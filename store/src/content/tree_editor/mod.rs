@@ -165,7 +165,7 @@ impl TreeEditor {
             let Some(segment) = segments.get(self.next) else { return Ok(()) };
             let span = span_of(segment)?;
             let begins_later = path.is_some_and(|path| span.first.as_ref().is_some_and(|first| first > path));
-            if begins_later && !(span.continues && !self.is_dropping) {
+            if begins_later && (!span.continues || self.is_dropping) {
                 return Ok(());
             }
             if span.first.is_none() && self.is_dropping {

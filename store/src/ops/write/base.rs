@@ -14,6 +14,7 @@ use crate::{
     },
     format::{record::Record, table::Location, tree::Entry},
     id::ChunkId,
+    ops::read::open::as_it_is_now,
 };
 
 /// The snapshot that a write builds on, as it was read.
@@ -102,7 +103,10 @@ impl SnapshotWriter {
     pub async fn reopen_base(&mut self) -> Result<bool> {
         let Some(base) = &self.base else { return Ok(false) };
         let now = records::current(&self.store, &base.lineage(), base.record).await?;
-        self.base_tree = Some(Arc::new(SnapshotTree::open(&self.store, &now).await?));
+        let store = &self.store;
+        let open = |record| async move { SnapshotTree::open(store, &record).await };
+        let (_, tree) = as_it_is_now(store, now, open).await?;
+        self.base_tree = Some(Arc::new(tree));
         Ok(true)
     }
 

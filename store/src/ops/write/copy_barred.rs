@@ -29,6 +29,7 @@ use crate::{
     },
     format::tree::TreePath,
     id::ChunkId,
+    ops::read::open::as_it_is_now,
 };
 
 impl SnapshotWriter {
@@ -61,12 +62,19 @@ impl SnapshotWriter {
         if is_whole {
             return Ok(Ingested::default());
         }
-        let moved = Arc::new(SnapshotTree::open(&self.store, &now).await?);
+        let (this, new) = (&*self, &*tree);
+        let (now, (moved, places)) = as_it_is_now(&this.store, now, |record| async move {
+            let moved = SnapshotTree::open(&this.store, &record).await?;
+            let places = this.moved_to(new, &moved).await?;
+            Ok((moved, places))
+        })
+        .await?;
+        self.known.note_existing(now.packs());
         tree.follow(moved.root())?;
         // In this order: what is no longer lost is found where it is now.
-        self.known.learn_moved(self.moved_to(tree, &moved).await?);
+        self.known.learn_moved(places);
         self.known.learn_lost(lost_of(&now));
-        self.base_tree = Some(Arc::clone(&moved));
+        self.base_tree = Some(Arc::new(moved));
         let mut wants = Vec::new();
         for (id, raw_len) in self.not_in_base(tree).await? {
             let location = self.known.locate_barred(&id).ok_or_else(|| gone(tree, &id))?;
