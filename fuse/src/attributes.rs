@@ -35,7 +35,7 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    pub fn of(ino: Ino, node: &Node, subdirectories: u32) -> Self {
+    pub fn of(ino: Ino, node: &Node) -> Self {
         let mut device = 0;
         let (kind, size, blocks) = match &node.kind {
             NodeKind::File(file) => {
@@ -56,8 +56,8 @@ impl Attributes {
             }
         };
         let links = match kind {
-            FileKind::Directory if node.names == 0 => 0,
-            FileKind::Directory => 2 + subdirectories,
+            // How many directories are in it is not known without reading all its names.
+            FileKind::Directory => node.names.min(1),
             _ => node.names,
         };
         Self {

@@ -5,7 +5,7 @@ use std::{path::Path, sync::LazyLock};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
-use tests::overlay::{Mounted, Step, play};
+use tests::overlay::{Mounted, Room, Step, play};
 
 /// Steps as [`Step::decode`] has them: what, which, where.
 pub(super) fn steps() -> Vec<Vec<u8>> {
@@ -62,7 +62,11 @@ pub(super) fn play_steps(bytes: &[u8]) {
     // One for all inputs: its threads take longer to start than most inputs do.
     static RUNTIME: LazyLock<Runtime> =
         LazyLock::new(|| Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap());
-    RUNTIME.block_on(async { play(Mounted::new(folder_in_memory()).await, &Step::decode(bytes)).await });
+    for room in [Room::Plenty, Room::None] {
+        RUNTIME.block_on(async {
+            play(Mounted::new(folder_in_memory()).await.with(room), &Step::decode(bytes)).await
+        });
+    }
 }
 
 /// No input is the machine's end, so nothing need be on a disk; where there is no memory for

@@ -16,7 +16,7 @@ pub use judgement::judge;
 pub use leftovers::{WithoutLeftovers, remove as remove_leftovers};
 pub use outcome::Outcome;
 pub use suitability::{damaged, made_plain, whole};
-pub use unexamined::examined;
+pub use unexamined::{examined, is_unexamined};
 pub use upgrade::{Older, Upgrade, is_upgrade, not_older, older};
 
 use std::{

@@ -11,7 +11,10 @@ use std::{
 use store::{
     Error, Result,
     content::{TenantStore, workers::blocking},
-    format::health::{Finding, Health},
+    format::{
+        health::{Finding, Health},
+        record::Record,
+    },
     ops::{
         read::{extract, open::Opened},
         write::snapshot::{Examined, Examiner},
@@ -28,6 +31,11 @@ use crate::{
 /// A mount that would fetch more than this to be sure of its databases starts afresh instead.
 const MOST_FETCHED: u64 = 1 << 30;
 
+/// Whether there may be databases in the snapshot that nobody has looked at.
+pub fn is_unexamined(record: &Record) -> bool {
+    !record.health.as_ref().is_some_and(|health| health.is_verdict() && health.unchecked.is_empty())
+}
+
 /// Looks at the databases that nobody has looked at, and notes what was found in the snapshot's record, as
 /// it is held here. Fails with [`Error::IntegrityFailed`] if one is damaged. Says which could not be checked.
 pub async fn examined(
@@ -35,13 +43,13 @@ pub async fn examined(
     opened: &mut Opened,
     request: &LoadRequest,
 ) -> Result<Vec<String>> {
+    if !is_unexamined(&opened.record) {
+        return Ok(Vec::new());
+    }
     let before = opened.record.health.clone().filter(Health::is_verdict);
     let unchecked: Option<BTreeSet<PathBuf>> = before
         .as_ref()
         .map(|health| health.unchecked.iter().map(|found| PathBuf::from(&found.path)).collect());
-    if unchecked.as_ref().is_some_and(BTreeSet::is_empty) {
-        return Ok(Vec::new());
-    }
     let numbers: BTreeMap<PathBuf, usize> = extract::files(opened).map(|(at, path)| (path, at)).collect();
     let concerned = unchecked.as_ref().map(|unchecked| concerned(&numbers, unchecked));
     let examiner = examiner(request);

@@ -6,7 +6,11 @@ use capture::{
 };
 use fuse::mount::info::Mode;
 use store::{
-    catalog::clock, content::TenantStore, format::record, name::ChromeMajor, ops::read::open::Opened,
+    catalog::clock,
+    content::TenantStore,
+    format::record,
+    name::ChromeMajor,
+    ops::read::open::{Opened, OpenedTree},
 };
 
 use super::request::MountRequest;
@@ -48,11 +52,11 @@ impl Notes {
 /// The snapshot, if it may be used; `None` to start empty.
 pub(super) async fn choose(
     tenant: &TenantStore,
-    opened: store::Result<Option<Opened>>,
+    opened: store::Result<Option<OpenedTree>>,
     request: &load::LoadRequest,
     mode: Mode,
     notes: &mut Notes,
-) -> Result<Option<Opened>, Failure> {
+) -> Result<Option<OpenedTree>, Failure> {
     let judged = match opened {
         Ok(Some(opened)) => judged(tenant, opened, request, mode, notes).await.map(Some),
         opened => opened,
@@ -73,18 +77,22 @@ pub(super) async fn choose(
 /// A snapshot that a browser may use. What is only looked at may be damaged: that is said.
 async fn judged(
     tenant: &TenantStore,
-    mut opened: Opened,
+    mut opened: OpenedTree,
     request: &load::LoadRequest,
     mode: Mode,
     notes: &mut Notes,
-) -> store::Result<Opened> {
+) -> store::Result<OpenedTree> {
     notes.warnings.extend(load::suitable(&opened.record, request)?);
     match load::whole(&opened.record) {
         Err(error) if mode == Mode::ReadOnly => notes.warnings.push(error.to_string()),
         _ if mode == Mode::ReadOnly => {}
         whole => {
             whole?;
-            notes.warnings.extend(load::examined(tenant, &mut opened, request).await?);
+            if load::is_unexamined(&opened.record) {
+                let mut whole = Opened::load(tenant, opened.record).await?;
+                notes.warnings.extend(load::examined(tenant, &mut whole, request).await?);
+                opened.record = whole.record;
+            }
         }
     }
     Ok(opened)

@@ -20,7 +20,7 @@ use store::{
     id::RecordId,
     name::Lineage,
     ops::read::{
-        open::{self, Opened},
+        open::{self, OpenedTree},
         resolve,
     },
 };
@@ -215,7 +215,7 @@ async fn upgraded(
     }
     notes.warnings.push(older.told());
     notes.transforms.push(older.transform());
-    let opened = Opened::load(tenant, older.record).await?;
+    let opened = OpenedTree::load(tenant, older.record).await?;
     Ok(Some(Snapshot { lineage: older.lineage, opened }))
 }
 
@@ -232,7 +232,7 @@ async fn drop_empty(tenant: &TenantStore, empty: Vec<(SessionDir, Info)>) -> Res
 }
 
 /// The archive that another program has made the current one, as a snapshot.
-async fn adopted(engine: &Engine, tenant: &TenantStore, lineage: &Lineage) -> store::Result<Option<Opened>> {
+async fn adopted(engine: &Engine, tenant: &TenantStore, lineage: &Lineage) -> store::Result<Option<OpenedTree>> {
     let adoption = engine.adoption(&lineage.name.tenant);
     let record = match adoption.adopt(tenant, lineage, engine.progress()).await? {
         Some(record) => record,
@@ -242,7 +242,7 @@ async fn adopted(engine: &Engine, tenant: &TenantStore, lineage: &Lineage) -> st
             found => found?,
         },
     };
-    Ok(Some(Opened::load(tenant, record).await?))
+    Ok(Some(OpenedTree::load(tenant, record).await?))
 }
 
 /// Somebody serves a session of this profile on this host, and yet the lock could be had.

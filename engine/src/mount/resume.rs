@@ -10,7 +10,7 @@ use store::{
     content::TenantStore,
     id::RecordId,
     name::Lineage,
-    ops::read::open::Opened,
+    ops::read::open::OpenedTree,
 };
 
 use super::sessions::Candidate;
@@ -31,7 +31,7 @@ pub(super) async fn below(
     lineage: &Lineage,
     candidate: &Candidate,
     fate: Option<Fate>,
-    current: Option<Opened>,
+    current: Option<OpenedTree>,
 ) -> Result<Option<Snapshot>, Failure> {
     let wanted: Option<&Below> = candidate.unfinished.below();
     let now = current.as_ref().map(|opened| opened.record.record);
@@ -70,7 +70,7 @@ pub(super) fn gone_past(lineage: &Lineage, id: &str) -> Failure {
 
 pub(super) async fn at(tenant: &TenantStore, below: &Below) -> Result<Snapshot, Failure> {
     let (record, _) = records::get(tenant, &below.lineage, below.record).await?;
-    Ok(Snapshot { lineage: below.lineage.clone(), opened: Opened::load(tenant, record).await? })
+    Ok(Snapshot { lineage: below.lineage.clone(), opened: OpenedTree::load(tenant, record).await? })
 }
 
 /// Nobody knows whether a commit that was cut short came about.

@@ -1,6 +1,6 @@
 //! `filesystem` answers each request of the kernel with what [`crate::fs::Fs`] says.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc, time::SystemTime};
+use std::{ffi::OsStr, path::Path, sync::Arc, time::SystemTime};
 
 use fuser::{
     AccessFlags, BsdFileFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, KernelConfig,
@@ -13,11 +13,12 @@ use super::{
     Adapter, MAX_READAHEAD,
     answers::{FOREVER, GENERATION, answer_empty, answer_entry, caller, ino, owned},
     killed::killed,
+    settled,
     translate::{self, errno, time},
 };
 use crate::{
     Errno, Result,
-    fs::{Allocation, Must, Replace, Seek, SetAttributes},
+    fs::{Allocation, Must, Replace, Seek, SetAttributes, Unanswered, read::Plan},
     overlay::change::NewKind,
 };
 
@@ -38,29 +39,39 @@ impl Filesystem for Adapter {
         Ok(())
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match self.fs.lookup(ino(parent), name.as_bytes()) {
-            Ok(found) => reply.entry(&FOREVER, &self.view.attr(&found), GENERATION),
-            // That something is not there may be kept, too: number 0 says so.
-            Err(Errno::NOENT) => reply.entry(&FOREVER, &translate::absent(), GENERATION),
-            Err(error) => reply.error(errno(error)),
-        }
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let (name, view) = (owned(name), self.view);
+        self.ask(
+            request.pid(),
+            move |fs| fs.lookup(ino(parent), &name),
+            move |found| match found {
+                Ok(found) => reply.entry(&FOREVER, &view.attr(&found), GENERATION),
+                // That something is not there may be kept, too: number 0 says so.
+                Err(Errno::NOENT) => reply.entry(&FOREVER, &translate::absent(), GENERATION),
+                Err(error) => reply.error(errno(error)),
+            },
+        );
     }
 
     fn forget(&self, _: &Request, number: INodeNo, times: u64) {
         self.fs.forget(ino(number), times);
     }
 
-    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.fs.attributes(ino(number)) {
-            Ok(found) => reply.attr(&FOREVER, &self.view.attr(&found)),
-            Err(error) => reply.error(errno(error)),
-        }
+    fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let view = self.view;
+        self.ask(
+            request.pid(),
+            move |fs| fs.attributes(ino(number)),
+            move |found| match found {
+                Ok(found) => reply.attr(&FOREVER, &view.attr(&found)),
+                Err(error) => reply.error(errno(error)),
+            },
+        );
     }
 
     fn setattr(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -80,6 +91,7 @@ impl Filesystem for Adapter {
         let (uid, gid) = (view.owner(uid), view.owner(gid));
         let set = SetAttributes { mode, uid, gid, size, atime: atime.map(time), mtime: mtime.map(time) };
         self.change(
+            request.pid(),
             move |fs, pass| fs.set_attributes(pass, ino(number), set),
             move |set| match set {
                 Ok(found) => reply.attr(&FOREVER, &view.attr(&found)),
@@ -88,11 +100,15 @@ impl Filesystem for Adapter {
         );
     }
 
-    fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
-        match self.fs.read_link(ino(number)) {
-            Ok(target) => reply.data(&target),
-            Err(error) => reply.error(errno(error)),
-        }
+    fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
+        self.ask(
+            request.pid(),
+            move |fs| fs.read_link(ino(number)),
+            move |target| match target {
+                Ok(target) => reply.data(&target),
+                Err(error) => reply.error(errno(error)),
+            },
+        );
     }
 
     fn mknod(
@@ -108,9 +124,10 @@ impl Filesystem for Adapter {
         let (caller, name, view) = (caller(request), owned(name), self.view);
         let Some(kind) = translate::new_kind(mode, device) else { return reply.error(errno(Errno::INVAL)) };
         self.change(
+            request.pid(),
             move |fs, pass| {
                 let maker = view.maker(fs, caller, ino(parent))?;
-                fs.make(pass, maker, ino(parent), &name, kind, mode)
+                fs.make(pass, maker, ino(parent), &name, kind.clone(), mode)
             },
             answer_entry(reply, view),
         );
@@ -127,6 +144,7 @@ impl Filesystem for Adapter {
     ) {
         let (caller, name, view) = (caller(request), owned(name), self.view);
         self.change(
+            request.pid(),
             move |fs, pass| {
                 let maker = view.maker(fs, caller, ino(parent))?;
                 fs.make(pass, maker, ino(parent), &name, NewKind::Directory, mode)
@@ -135,23 +153,24 @@ impl Filesystem for Adapter {
         );
     }
 
-    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = owned(name);
-        self.change(move |fs, pass| fs.unlink(pass, ino(parent), &name), answer_empty(reply));
+        self.change(request.pid(), move |fs, pass| fs.unlink(pass, ino(parent), &name), answer_empty(reply));
     }
 
-    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = owned(name);
-        self.change(move |fs, pass| fs.remove_directory(pass, ino(parent), &name), answer_empty(reply));
+        self.change(request.pid(), move |fs, pass| fs.remove_directory(pass, ino(parent), &name), answer_empty(reply));
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let (caller, name, view) = (caller(request), owned(name), self.view);
         let kind = NewKind::Symlink { target: owned(target.as_os_str()) };
         self.change(
+            request.pid(),
             move |fs, pass| {
                 let maker = view.maker(fs, caller, ino(parent))?;
-                fs.make(pass, maker, ino(parent), &name, kind, 0o777)
+                fs.make(pass, maker, ino(parent), &name, kind.clone(), 0o777)
             },
             answer_entry(reply, view),
         );
@@ -159,7 +178,7 @@ impl Filesystem for Adapter {
 
     fn rename(
         &self,
-        _: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -175,21 +194,23 @@ impl Filesystem for Adapter {
         };
         let (name, new_name) = (owned(name), owned(new_name));
         self.change(
+            request.pid(),
             move |fs, pass| fs.rename(pass, ino(parent), &name, ino(new_parent), &new_name, replace),
             answer_empty(reply),
         );
     }
 
-    fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn link(&self, request: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let name = owned(name);
         self.change(
+            request.pid(),
             move |fs, pass| fs.link(pass, ino(number), ino(parent), &name),
             answer_entry(reply, self.view),
         );
     }
 
-    fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        self.open_file(number, flags, reply);
+    fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        self.open_file(request.pid(), number, flags, reply);
     }
 
     fn read(
@@ -203,32 +224,35 @@ impl Filesystem for Adapter {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let plan = match self.fs.plan(ino(number), Some(handle.0), offset, size) {
-            Ok(plan) => plan,
-            Err(error) => return reply.error(errno(error)),
-        };
-        match self.fs.read_now(&plan) {
-            Some(Ok(bytes)) => reply.data(&bytes),
-            Some(Err(error)) => reply.error(errno(error)),
-            None => {
-                let (fs, reader) = (Arc::clone(&self.fs), request.pid());
-                self.runtime.spawn(async move {
-                    let read = tokio::select! {
-                        read = fs.read_later(plan) => read,
-                        () = killed(reader) => Err(Errno::INTR),
-                    };
-                    match read {
-                        Ok(bytes) => reply.data(&bytes),
-                        Err(error) => reply.error(errno(error)),
-                    }
-                });
+        let (fs, reader, runtime) = (Arc::clone(&self.fs), request.pid(), self.runtime.clone());
+        let answer = move |plan: Result<Plan>| {
+            let plan = match plan {
+                Ok(plan) => plan,
+                Err(error) => return reply.error(errno(error)),
+            };
+            match fs.read_now(&plan) {
+                Some(Ok(bytes)) => reply.data(&bytes),
+                Some(Err(error)) => reply.error(errno(error)),
+                None => {
+                    runtime.spawn(async move {
+                        let read = tokio::select! {
+                            read = fs.read_later(plan) => read,
+                            () = killed(reader) => Err(Errno::INTR),
+                        };
+                        match read {
+                            Ok(bytes) => reply.data(&bytes),
+                            Err(error) => reply.error(errno(error)),
+                        }
+                    });
+                }
             }
-        }
+        };
+        self.ask(reader, move |fs| fs.plan(ino(number), Some(handle.0), offset, size), answer);
     }
 
     fn write(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -246,10 +270,14 @@ impl Filesystem for Adapter {
         if let Some(pass) = self.fs.try_enter() {
             let written = self.fs.write(&pass, ino(number), offset, data);
             drop(pass);
-            return answer(written);
+            match written {
+                Ok(written) => return answer(Ok(written)),
+                Err(Unanswered::Refused(errno)) => return answer(Err(errno)),
+                Err(Unanswered::Missing(_)) => {}
+            }
         }
         let data = data.to_vec();
-        self.change(move |fs, pass| fs.write(pass, ino(number), offset, &data), answer);
+        self.change(request.pid(), move |fs, pass| fs.write(pass, ino(number), offset, &data), answer);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -272,36 +300,39 @@ impl Filesystem for Adapter {
         reply.ok();
     }
 
-    fn fsync(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+    fn fsync(&self, request: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let (asker, runtime) = (request.pid(), self.runtime.clone());
         // A disk takes milliseconds; others need not wait for that.
         self.aside(move |fs| {
-            let pass = fs.enter();
-            let synced = fs.sync(&pass, ino(number));
-            drop(pass);
-            answer_empty(reply)(synced);
+            let sync = || fs.sync(&fs.enter(), ino(number));
+            answer_empty(reply)(settled(&runtime, asker, None, sync));
         });
     }
 
-    fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.fs.open_directory(ino(number)) {
-            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
-            Err(error) => reply.error(errno(error)),
-        }
+    fn opendir(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        self.ask(
+            request.pid(),
+            move |fs| fs.open_directory(ino(number)),
+            move |opened| match opened {
+                Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+                Err(error) => reply.error(errno(error)),
+            },
+        );
     }
 
-    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
-        self.list(handle, offset, reply);
+    fn readdir(&self, request: &Request, _: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
+        self.list(request.pid(), handle, offset, reply);
     }
 
     fn readdirplus(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
-        self.list_with_attributes(handle, offset, reply);
+        self.list_with_attributes(request.pid(), handle, offset, reply);
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
@@ -336,7 +367,7 @@ impl Filesystem for Adapter {
 
     fn setxattr(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -351,22 +382,26 @@ impl Filesystem for Adapter {
         };
         let (name, value) = (owned(name), value.to_vec());
         self.change(
+            request.pid(),
             move |fs, pass| fs.set_xattr(pass, ino(number), &name, &value, must),
             answer_empty(reply),
         );
     }
 
-    fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        translate::answer_xattr(reply, size, self.fs.xattr(ino(number), name.as_bytes()));
-    }
-
-    fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
-        translate::answer_xattr(reply, size, self.fs.xattr_names(ino(number)));
-    }
-
-    fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn getxattr(&self, request: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let name = owned(name);
-        self.change(move |fs, pass| fs.remove_xattr(pass, ino(number), &name), answer_empty(reply));
+        let answer = move |value| translate::answer_xattr(reply, size, value);
+        self.ask(request.pid(), move |fs| fs.xattr(ino(number), &name), answer);
+    }
+
+    fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        let answer = move |names| translate::answer_xattr(reply, size, names);
+        self.ask(request.pid(), move |fs| fs.xattr_names(ino(number)), answer);
+    }
+
+    fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let name = owned(name);
+        self.change(request.pid(), move |fs, pass| fs.remove_xattr(pass, ino(number), &name), answer_empty(reply));
     }
 
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
@@ -384,12 +419,12 @@ impl Filesystem for Adapter {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        self.create_file(caller(request), (parent, name), mode, OpenFlags(flags), reply);
+        self.create_file((request.pid(), caller(request)), (parent, name), mode, OpenFlags(flags), reply);
     }
 
     fn fallocate(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -406,12 +441,12 @@ impl Filesystem for Adapter {
             _ => return reply.error(errno(Errno::OPNOTSUPP)),
         };
         let end = offset.saturating_add(length);
-        self.change(move |fs, pass| fs.allocate(pass, ino(number), offset..end, what), answer_empty(reply));
+        self.change(request.pid(), move |fs, pass| fs.allocate(pass, ino(number), offset..end, what), answer_empty(reply));
     }
 
     fn lseek(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         _: FileHandle,
         offset: i64,
@@ -423,10 +458,14 @@ impl Filesystem for Adapter {
             4 => Seek::Hole,
             _ => return reply.error(errno(Errno::INVAL)),
         };
-        let found = u64::try_from(offset).map_err(|_| Errno::NXIO);
-        match found.and_then(|offset| self.fs.seek(ino(number), offset, what)) {
-            Ok(found) => reply.offset(found as i64),
-            Err(error) => reply.error(errno(error)),
-        }
+        let Ok(offset) = u64::try_from(offset) else { return reply.error(errno(Errno::NXIO)) };
+        self.ask(
+            request.pid(),
+            move |fs| fs.seek(ino(number), offset, what),
+            move |found| match found {
+                Ok(found) => reply.offset(found as i64),
+                Err(error) => reply.error(errno(error)),
+            },
+        );
     }
 }

@@ -17,10 +17,11 @@ use std::{path::PathBuf, sync::Arc};
 
 use tokio::runtime::Handle;
 
-use self::view::View;
+use self::{killed::killed, view::View};
 use crate::{
-    Result,
-    fs::{Fs, gate::Pass},
+    Errno, Result,
+    fs::{Answer, Fs, Unanswered, answer::load, gate::Pass},
+    overlay::base_tree::Missing,
 };
 
 /// How far the kernel may read ahead of a reader, in one request.
@@ -44,23 +45,49 @@ impl Adapter {
         Self { view: View(owner), ..self }
     }
 
-    /// Makes a change now, or, if changes are held up, where nobody else waits for it.
-    fn change<T: Send + 'static>(
+    /// Answers now, or, if something must be loaded first, where nobody else waits for that.
+    fn ask<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&Fs, &Pass<'_>) -> Result<T> + Send + 'static,
+        asker: u32,
+        ask: impl Fn(&Fs) -> Answer<T> + Send + 'static,
         answer: impl FnOnce(Result<T>) + Send + 'static,
     ) {
+        match ask(&self.fs) {
+            Ok(found) => answer(Ok(found)),
+            Err(Unanswered::Refused(errno)) => answer(Err(errno)),
+            Err(Unanswered::Missing(missing)) => {
+                let runtime = self.runtime.clone();
+                self.aside(move |fs| answer(settled(&runtime, asker, missing, || ask(fs))));
+            }
+        }
+    }
+
+    /// Makes a change now, or, if changes are held up or something must be loaded first, where nobody else waits for
+    /// it.
+    fn change<T: Send + 'static>(
+        &self,
+        asker: u32,
+        change: impl Fn(&Fs, &Pass<'_>) -> Answer<T> + Send + 'static,
+        answer: impl FnOnce(Result<T>) + Send + 'static,
+    ) {
+        let mut first = None;
         if let Some(pass) = self.fs.try_enter() {
             let changed = change(&self.fs, &pass);
             drop(pass);
-            answer(changed);
-            return;
+            match changed {
+                Ok(changed) => return answer(Ok(changed)),
+                Err(Unanswered::Refused(errno)) => return answer(Err(errno)),
+                Err(Unanswered::Missing(missing)) => first = Some(missing),
+            }
         }
+        let runtime = self.runtime.clone();
         self.aside(move |fs| {
-            let pass = fs.enter();
-            let changed = change(fs, &pass);
-            drop(pass);
-            answer(changed);
+            // Nobody is held up while something is loaded.
+            let again = || {
+                let pass = fs.enter();
+                change(fs, &pass)
+            };
+            answer(settled(&runtime, asker, first, again));
         });
     }
 
@@ -68,6 +95,31 @@ impl Adapter {
     fn aside(&self, work: impl FnOnce(&Arc<Fs>) + Send + 'static) {
         let fs = Arc::clone(&self.fs);
         self.runtime.spawn_blocking(move || work(&fs));
+    }
+}
+
+/// Loads what is missing, and asks again until there is an answer, or who asked was killed. Blocks.
+fn settled<T>(
+    runtime: &Handle,
+    asker: u32,
+    missing: impl Into<Option<Missing>>,
+    mut ask: impl FnMut() -> Answer<T>,
+) -> Result<T> {
+    let mut missing = missing.into();
+    loop {
+        if let Some(missing) = missing.take() {
+            runtime.block_on(async {
+                tokio::select! {
+                    loaded = load(missing) => loaded,
+                    () = killed(asker) => Err(Errno::INTR),
+                }
+            })?;
+        }
+        match ask() {
+            Ok(answer) => return Ok(answer),
+            Err(Unanswered::Refused(errno)) => return Err(errno),
+            Err(Unanswered::Missing(more)) => missing = Some(more),
+        }
     }
 }
 

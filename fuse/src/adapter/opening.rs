@@ -7,17 +7,18 @@ use fuser::{FileHandle, FopenFlags, INodeNo, OpenAccMode, OpenFlags, ReplyCreate
 use super::{
     Adapter,
     answers::{FOREVER, GENERATION, ino, owned},
+    settled,
     translate::errno,
 };
 use crate::{
     Result,
     attributes::Attributes,
-    fs::{Caller, Fs, gate::Pass},
+    fs::{Answer, Caller, Fs, Unanswered, gate::Pass},
     overlay::change::NewKind,
 };
 
 impl Adapter {
-    pub(super) fn open_file(&self, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    pub(super) fn open_file(&self, asker: u32, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let writes = flags.acc_mode() != OpenAccMode::O_RDONLY;
         // Whoever cannot have written anything need not wait at the end until it is flushed.
         let at_the_end = if writes { FopenFlags::empty() } else { FopenFlags::FOPEN_NOFLUSH };
@@ -26,24 +27,14 @@ impl Adapter {
             Err(error) => reply.error(errno(error)),
         };
         if !writes {
-            return answer(self.fs.open(ino(number), false));
+            return self.ask(asker, move |fs| fs.open(ino(number), false), answer);
         }
-        if let Some(pass) = self.fs.try_come() {
-            let opened = self.fs.open(ino(number), true);
-            drop(pass);
-            return answer(opened);
-        }
-        self.aside(move |fs| {
-            let pass = fs.come();
-            let opened = fs.open(ino(number), true);
-            drop(pass);
-            answer(opened);
-        });
+        self.come(asker, move |fs| fs.open(ino(number), true), answer);
     }
 
     pub(super) fn create_file(
         &self,
-        caller: Caller,
+        (asker, caller): (u32, Caller),
         (parent, name): (INodeNo, &OsStr),
         mode: u32,
         flags: OpenFlags,
@@ -51,7 +42,7 @@ impl Adapter {
     ) {
         let (name, view) = (owned(name), self.view);
         let writes = flags.acc_mode() != OpenAccMode::O_RDONLY;
-        let create = move |fs: &Fs, pass: &Pass<'_>| {
+        let create = move |fs: &Fs, pass: &Pass<'_>| -> Answer<(Attributes, u64)> {
             let maker = view.maker(fs, caller, ino(parent))?;
             let made = fs.make(pass, maker, ino(parent), &name, NewKind::File, mode)?;
             Ok((made, fs.open(made.ino, writes)?))
@@ -66,19 +57,52 @@ impl Adapter {
             ),
             Err(error) => reply.error(errno(error)),
         };
+        let mut first = None;
         if let Some(come) = self.fs.try_come()
             && let Some(pass) = self.fs.try_enter()
         {
             let made = create(&self.fs, &pass);
             drop((pass, come));
-            return answer(made);
+            match made {
+                Ok(made) => return answer(Ok(made)),
+                Err(Unanswered::Refused(errno)) => return answer(Err(errno)),
+                Err(Unanswered::Missing(missing)) => first = Some(missing),
+            }
         }
+        let runtime = self.runtime.clone();
         self.aside(move |fs| {
-            let come = fs.come();
-            let pass = fs.enter();
-            let made = create(fs, &pass);
-            drop((pass, come));
-            answer(made);
+            let again = || {
+                let _come = fs.come();
+                create(fs, &fs.enter())
+            };
+            answer(settled(&runtime, asker, first, again));
+        });
+    }
+
+    /// Opens a file for writing now, or, if that must wait, where nobody else waits for it.
+    fn come(
+        &self,
+        asker: u32,
+        open: impl Fn(&Fs) -> Answer<u64> + Send + 'static,
+        answer: impl FnOnce(Result<u64>) + Send + 'static,
+    ) {
+        let mut first = None;
+        if let Some(pass) = self.fs.try_come() {
+            let opened = open(&self.fs);
+            drop(pass);
+            match opened {
+                Ok(opened) => return answer(Ok(opened)),
+                Err(Unanswered::Refused(errno)) => return answer(Err(errno)),
+                Err(Unanswered::Missing(missing)) => first = Some(missing),
+            }
+        }
+        let runtime = self.runtime.clone();
+        self.aside(move |fs| {
+            let again = || {
+                let _come = fs.come();
+                open(fs)
+            };
+            answer(settled(&runtime, asker, first, again));
         });
     }
 }

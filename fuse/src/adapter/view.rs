@@ -4,9 +4,8 @@ use fuser::FileAttr;
 
 use super::translate::file_attr;
 use crate::{
-    Result,
     attributes::Attributes,
-    fs::{Caller, Fs},
+    fs::{Answer, Caller, Fs},
     overlay::node::Ino,
 };
 
@@ -39,7 +38,7 @@ impl View {
     }
 
     /// Whom a file is to belong to that `caller` makes in `parent`.
-    pub(super) fn maker(self, fs: &Fs, caller: Caller, parent: Ino) -> Result<Caller> {
+    pub(super) fn maker(self, fs: &Fs, caller: Caller, parent: Ino) -> Answer<Caller> {
         if self.0.is_none() {
             return Ok(caller);
         }

@@ -4,8 +4,8 @@
 //!
 //! 1. [`Fs::close_when_quiet`], then [`Fs::freeze`]: at a moment when no file is open for writing
 //!    changes are held up, for as long as it takes to write down which epoch ends here and to
-//!    list the tree. What was written in that epoch is never overwritten, so the rest goes on
-//!    beside new changes.
+//!    copy what was changed of the nodes. What was written in that epoch is never overwritten, so
+//!    the rest, from [`FrozenNodes::list`] on, goes on beside new changes.
 //! 2. `Mount::commit` cuts and stores the changed parts, publishes the record and moves the pointer.
 //! 3. [`Fs::rebase`]: the new snapshot is the one below, and what it holds leaves the overlay.
 //!
@@ -14,42 +14,67 @@
 mod changed_files;
 pub mod frozen_files;
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+};
 
 use store::{
-    Error, Result,
-    format::{table::Location, tree::Entry},
-    id::RecordId,
+    Error, Result, content::snapshot_tree::SnapshotTree, format::tree::TreePath, id::RecordId,
     ops::write::commit::Tree,
 };
+use tokio::runtime::Handle;
 
 pub use changed_files::ChangedFiles;
 
 use crate::{
     Errno,
-    fs::{Fs, gate::Closed},
+    fs::{Fs, Unanswered, gate::Closed},
+    lower::LowerFile,
     overlay::{
+        base_tree::BaseTree,
         change::{Change, Intent},
         checkpoint::Below,
         collect::Collected,
         node::{FileNode, Ino},
-        rebase::Rebase,
+        nodes::Nodes,
+        numbers::Numbers,
+        rebase::{NewBase, Rebase},
         session::SessionDir,
     },
 };
 
+/// The nodes as they were at the end of an epoch.
+#[derive(Debug)]
+pub struct FrozenNodes {
+    pub epoch: u64,
+    nodes: Arc<Nodes>,
+    reading: Reading,
+}
+
 /// The tree as it was at the end of an epoch.
 #[derive(Debug)]
 pub struct Frozen {
-    pub epoch: u64,
     pub tree: Tree,
     /// The number of each entry's node.
     pub numbers: Vec<Ino>,
+    pub taken: Taken,
     pub files: Arc<ChangedFiles>,
     /// The files that are as in the snapshot below.
     pub others: ChangedFiles,
     /// While this exists, no data file is removed.
     _reading: Reading,
+}
+
+/// What a snapshot was taken of, as whoever stands on it later needs it.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    pub epoch: u64,
+    pub nodes: Arc<Nodes>,
+    /// The numbers of its entries.
+    pub numbers: Arc<Numbers>,
+    /// Where it has the nodes that differed from the snapshot before.
+    paths: HashMap<Ino, Vec<TreePath>>,
 }
 
 #[derive(Debug)]
@@ -70,30 +95,20 @@ impl Drop for Reading {
 
 impl Fs {
     /// Ends the epoch, while changes are held up.
-    pub fn freeze(self: &Arc<Self>, _: &Closed<'_>, runtime: &tokio::runtime::Handle) -> Result<Frozen> {
+    pub fn freeze(self: &Arc<Self>, _: &Closed<'_>) -> Result<FrozenNodes> {
         let reading = Reading::begin(self);
         let mut state = self.write_state();
-        let epoch = state.table.epoch;
-        let collected = Collected::of(&state.table, &self.exclusions)
-            .map_err(|error| Error::InvalidInput { what: format!("the tree cannot be stored: {error}") })?;
-        state.make(&Change::Epoch { epoch: epoch + 1 }).map_err(unwritten)?;
-        drop(state);
-        let Collected { entries, numbers, changed, others, skipped, bytes } = collected;
-        let places = changed.iter().map(|(at, _)| *at).collect();
-        let files = |of: Vec<(usize, FileNode)>| {
-            let numbered = of.into_iter().map(|(at, file)| (numbers[at], file)).collect();
-            ChangedFiles::new(Arc::clone(self), numbered, runtime.clone())
-        };
-        let (files, others) = (Arc::new(files(changed)), files(others));
-        let tree = Tree { entries, changed: places, skipped, bytes };
-        Ok(Frozen { epoch, tree, numbers, files, others, _reading: reading })
+        let epoch = state.nodes.table.epoch;
+        let nodes = Arc::new(state.nodes.clone());
+        made(state.make(&Change::Epoch { epoch: epoch + 1 }))?;
+        Ok(FrozenNodes { epoch, nodes, reading })
     }
 
     /// Writes down, durably, what is about to become the snapshot of what was written up to an
     /// epoch: whoever resumes after a crash then finds out whether it did.
     pub fn intend(&self, intent: Intent) -> Result<()> {
         let mut state = self.write_state();
-        state.make(&Change::Intent(intent)).map_err(unwritten)?;
+        made(state.make(&Change::Intent(intent)))?;
         state.intent = Some(intent);
         drop(state);
         self.sync_journal().map_err(unwritten)
@@ -108,27 +123,77 @@ impl Fs {
     pub fn give_up_intent(&self, record: RecordId) -> Result<()> {
         let mut state = self.write_state();
         if state.intent.is_some_and(|intent| intent.record == record) {
-            state.make(&Change::NoIntent).map_err(unwritten)?;
+            made(state.make(&Change::NoIntent))?;
             state.intent = None;
         }
         Ok(())
     }
 
-    /// Makes the snapshot of what was written up to `epoch` the one below. `numbers` are those
-    /// of its entries. If this fails nothing has happened, and it can be done later, but not after
-    /// another freeze.
-    pub fn rebase(
-        &self,
-        session: &SessionDir,
-        epoch: u64,
-        numbers: Vec<Ino>,
-        below: Below,
-        entries: &[Entry],
-        locations: &[Location],
-    ) -> Result<()> {
+    /// Makes a snapshot of what is in this session the one below. If this fails nothing has happened, and it can
+    /// be done later, but not after another freeze.
+    pub fn rebase(&self, session: &SessionDir, onto: NewBase, below: Below) -> Result<()> {
         let _closed = self.gate.close();
-        let plan = Rebase::plan(&self.read_state().table, epoch, &numbers, entries, locations);
-        self.rewrite_journal(session, plan, Some(below), numbers).map_err(unwritten)
+        let plan = Rebase::plan(&self.read_state().nodes.table, onto);
+        self.rewrite_journal(session, plan, Some(below)).map_err(unwritten)
+    }
+}
+
+impl FrozenNodes {
+    /// Lists the tree that is to be stored. Nothing is held up meanwhile.
+    pub async fn list(self, runtime: &Handle) -> Result<Frozen> {
+        let Self { epoch, nodes, reading } = self;
+        let fs = Arc::clone(&reading.0);
+        let collected = Collected::of(&nodes, &fs.exclusions).await?;
+        let taken = Taken::of(nodes, epoch, &collected);
+        let Collected { entries, numbers, changed, others, skipped, bytes } = collected;
+        let places = changed.iter().map(|(at, _)| *at).collect();
+        let files = |of: Vec<(usize, FileNode)>| {
+            let numbered = of.into_iter().map(|(at, file)| (numbers[at], file)).collect();
+            ChangedFiles::new(Arc::clone(&fs), numbered, runtime.clone())
+        };
+        let (files, others) = (Arc::new(files(changed)), files(others));
+        let tree = Tree { entries, changed: places, skipped, bytes };
+        Ok(Frozen { tree, numbers, taken, files, others, _reading: reading })
+    }
+}
+
+impl Taken {
+    fn of(nodes: Arc<Nodes>, epoch: u64, collected: &Collected) -> Self {
+        let paths = collected.paths(|ino| nodes.table.get(ino).is_some());
+        Self { epoch, numbers: Arc::new(collected.numbers()), paths, nodes }
+    }
+
+    /// What was taken when these were the nodes.
+    pub async fn again(nodes: Arc<Nodes>, epoch: u64, exclusions: &[String]) -> Result<Self> {
+        let collected = Collected::of(&nodes, exclusions).await?;
+        Ok(Self::of(nodes, epoch, &collected))
+    }
+
+    /// The snapshot that was made of it and has this tree, to stand on.
+    pub async fn stored_as(self, tree: Arc<SnapshotTree>) -> Result<NewBase> {
+        let Self { epoch, nodes, numbers, paths } = self;
+        if numbers.len() != tree.len() {
+            let what = format!("{} entries were taken, {} are stored", numbers.len(), tree.len());
+            return Err(Error::Internal { what });
+        }
+        let mut files = HashMap::new();
+        for (ino, node) in nodes.table.iter() {
+            let changed = node.file().is_some_and(|file| !file.is_as_below());
+            let Some(path) = paths.get(&ino).and_then(|paths| paths.first()).filter(|_| changed) else { continue };
+            let Some(file) = tree.file(path).await? else { continue };
+            let mut locations = file.pieces.iter().map(|piece| piece.location);
+            files.extend(LowerFile::of(&file.entry, &mut locations).map(|lower| (ino, Arc::new(lower))));
+        }
+        let taken = Arc::new(nodes.table.clone());
+        Ok(NewBase { base: BaseTree { tree, numbers }, taken, epoch, paths, files })
+    }
+}
+
+fn made(made: Result<u64, Unanswered>) -> Result<()> {
+    match made {
+        Ok(_) => Ok(()),
+        Err(Unanswered::Refused(errno)) => Err(unwritten(errno)),
+        Err(Unanswered::Missing(_)) => Err(Error::Internal { what: "an epoch is about no node".to_owned() }),
     }
 }
 

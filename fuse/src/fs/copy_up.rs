@@ -4,15 +4,18 @@
 //! The next snapshot does not have their bytes, and once it is the base nothing keeps the one
 //! that has them. So they are copied into the overlay before, and stand on nothing any more.
 
-use std::{collections::HashSet, ops::Range};
+use std::ops::Range;
 
 use tokio::runtime::Handle;
 
-use super::Fs;
+use super::{Answer, Fs, Unanswered, answer};
 use crate::{
     Errno, Result,
     lower::Content,
-    overlay::node::{FileNode, Ino, Segment},
+    overlay::{
+        node::{FileNode, Ino, Segment},
+        numbers::Numbers,
+    },
 };
 
 /// So much is copied while changes are held up.
@@ -22,14 +25,13 @@ const AT_ONCE: u64 = 1 << 20;
 const MOST_BYTES: u64 = 256 << 20;
 
 impl Fs {
-    /// Copies what files that are not among `tree` have of the snapshot below. One that is not
-    /// copied can be read for as long as that snapshot is kept: no reason to fail a commit.
-    pub fn copy_up_others(&self, tree: &[Ino], runtime: &Handle) {
-        let tree: HashSet<Ino> = tree.iter().copied().collect();
+    /// Copies what files that the next snapshot, whose entries have these `numbers`, does not hold have of the snapshot
+    /// below. One that is not copied can be read for as long as that snapshot is kept: no reason to fail a commit.
+    pub fn copy_up_others(&self, numbers: &Numbers, runtime: &Handle) {
         let others: Vec<Ino> = {
             let state = self.read_state();
             let stands = |file: &FileNode| file.lower.is_some();
-            let others = state.table.iter().filter(|(ino, _)| !tree.contains(ino));
+            let others = state.nodes.table.iter().filter(|(ino, _)| numbers.ordinal(*ino).is_none());
             others.filter(|(_, node)| node.file().is_some_and(stands)).map(|(ino, _)| ino).collect()
         };
         for ino in others {
@@ -42,7 +44,8 @@ impl Fs {
     }
 
     fn copy_up(&self, ino: Ino, runtime: &Handle) -> Result<()> {
-        let below = below(self.read_state().node(ino)?.file().ok_or(Errno::INVAL)?);
+        let known = |file: Option<&FileNode>| file.map(below).ok_or(Errno::INVAL);
+        let below = known(self.read_state().nodes.table.get(ino).ok_or(Errno::STALE)?.file())?;
         if below.iter().map(|range| range.end - range.start).sum::<u64>() > MOST_BYTES {
             return Err(Errno::FBIG);
         }
@@ -50,17 +53,17 @@ impl Fs {
             let bytes = self.read(ino, range.start, (range.end - range.start) as u32, runtime)?;
             // What was written meanwhile stays as it is.
             let _closed = self.gate.close();
-            self.put_below(ino, range, &bytes)?;
+            answer::wait(runtime, || self.put_below(ino, range.clone(), &bytes))?;
         }
         let _closed = self.gate.close();
-        if let Some(file) = self.write_state().table.get_mut(ino).and_then(|node| node.file_mut()) {
+        if let Some(file) = self.write_state().nodes.table.get_mut(ino).and_then(|node| node.file_mut()) {
             (file.lower, file.limit, file.limit_since_freeze) = (None, 0, 0);
         }
         Ok(())
     }
 
     /// Puts `bytes` where the file still has those of the snapshot. That is no change of it.
-    fn put_below(&self, ino: Ino, range: Range<u64>, bytes: &[u8]) -> Result<()> {
+    fn put_below(&self, ino: Ino, range: Range<u64>, bytes: &[u8]) -> Answer<()> {
         let (segments, (mtime, ctime, changed)) = {
             let state = self.read_state();
             let node = state.node(ino)?;
@@ -70,11 +73,11 @@ impl Fs {
         for (mut part, _) in segments.into_iter().filter(|(_, segment)| *segment == Segment::Lower) {
             while part.start < part.end {
                 let rest = (part.start - range.start) as usize..(part.end - range.start) as usize;
-                let rest = bytes.get(rest).ok_or(Errno::IO)?;
+                let rest = bytes.get(rest).ok_or(Unanswered::Refused(Errno::IO))?;
                 part.start += self.put(ino, part.start, rest, mtime)? as u64;
             }
         }
-        if let Some(node) = self.write_state().table.get_mut(ino) {
+        if let Some(node) = self.write_state().nodes.table.get_mut(ino) {
             (node.ctime, node.changed) = (ctime, changed);
         }
         Ok(())

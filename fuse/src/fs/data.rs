@@ -9,11 +9,11 @@ use store::{
     format::tree::{MAX_FILE_BYTES, Time},
 };
 
-use super::{Fs, State, errno, gate::Pass, handles::What};
+use super::{Answer, Fs, State, errno, gate::Pass, handles::What};
 use crate::{
     Errno, Result,
     attributes::now,
-    overlay::{change::Change, node::Ino},
+    overlay::{change::Change, node::Ino, nodes::Found},
 };
 
 /// What is to be done with a range of a file.
@@ -35,11 +35,11 @@ pub enum Seek {
 }
 
 impl Fs {
-    pub fn open(&self, ino: Ino, writes: bool) -> Result<u64> {
+    pub fn open(&self, ino: Ino, writes: bool) -> Answer<u64> {
         let state = self.read_state();
         state.node(ino)?.file().ok_or(Errno::INVAL)?;
         if writes && self.is_read_only() {
-            return Err(Errno::ROFS);
+            return Err(Errno::ROFS.into());
         }
         let read_ahead = Mutex::new(ReadAhead::default());
         Ok(self.handles.open(ino, writes, What::File { read_ahead }))
@@ -52,10 +52,10 @@ impl Fs {
     }
 
     /// Writes, says how much: less than all of it if there was no room for more.
-    pub fn write(&self, _: &Pass<'_>, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
+    pub fn write(&self, _: &Pass<'_>, ino: Ino, offset: u64, data: &[u8]) -> Answer<usize> {
         let end = offset.checked_add(data.len() as u64).ok_or(Errno::FBIG)?;
         if end > MAX_FILE_BYTES {
-            return Err(Errno::FBIG);
+            return Err(Errno::FBIG.into());
         }
         if data.is_empty() {
             return Ok(0);
@@ -66,7 +66,7 @@ impl Fs {
     }
 
     /// As [`Self::write`], as if at `time`. The caller sees to it that no commit begins meanwhile.
-    pub(super) fn put(&self, ino: Ino, offset: u64, data: &[u8], time: Time) -> Result<usize> {
+    pub(super) fn put(&self, ino: Ino, offset: u64, data: &[u8], time: Time) -> Answer<usize> {
         loop {
             let generation = self.change_state()?.generation_for(ino)?;
             let file = self.upper.writable(ino, generation).map_err(errno)?;
@@ -82,13 +82,12 @@ impl Fs {
         }
     }
 
-    pub fn allocate(&self, _: &Pass<'_>, ino: Ino, range: Range<u64>, what: Allocation) -> Result<()> {
+    pub fn allocate(&self, _: &Pass<'_>, ino: Ino, range: Range<u64>, what: Allocation) -> Answer<()> {
         if range.end > MAX_FILE_BYTES {
-            return Err(Errno::FBIG);
+            return Err(Errno::FBIG.into());
         }
         let mut state = self.change_state()?;
-        let file = state.node(ino)?.file().ok_or(Errno::NODEV)?;
-        let (size, time) = (file.size, now());
+        let (size, time) = (state.node(ino)?.file().ok_or(Errno::NODEV)?.size, now());
         let (offset, len) = (range.start, range.end - range.start);
         let change = match what {
             Allocation::Reserve { keep_size } if keep_size || range.end <= size => return Ok(()),
@@ -101,11 +100,12 @@ impl Fs {
     }
 
     /// The first data, or the first hole, at or after `offset`.
-    pub fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
+    pub fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Answer<u64> {
         let state = self.read_state();
-        let file = state.node(ino)?.file().ok_or(Errno::INVAL)?;
+        let node = state.node(ino)?;
+        let file = node.file().ok_or(Errno::INVAL)?;
         if offset >= file.size {
-            return Err(Errno::NXIO);
+            return Err(Errno::NXIO.into());
         }
         let inside = file.holes().into_iter().find(|hole| hole.end > offset);
         match (what, inside) {
@@ -113,7 +113,7 @@ impl Fs {
                 if hole.end < file.size {
                     Ok(hole.end)
                 } else {
-                    Err(Errno::NXIO)
+                    Err(Errno::NXIO.into())
                 }
             }
             (Seek::Data, _) => Ok(offset),
@@ -125,9 +125,15 @@ impl Fs {
 
 impl State {
     /// The generation that the next bytes of a file go to.
-    fn generation_for(&self, ino: Ino) -> Result<u32> {
-        let file = self.node(ino)?.file().ok_or(Errno::INVAL)?;
-        Ok(file.generation_for(self.table.epoch))
+    fn generation_for(&self, ino: Ino) -> Answer<u32> {
+        // One that is in the table knows which data files it has had.
+        let last = self.nodes.table.last_generation(ino);
+        let node = self.node(ino)?;
+        let file = node.file().ok_or(Errno::INVAL)?;
+        Ok(match (&node, last) {
+            (Found::Clean(_), Some(last)) => last + 1,
+            _ => file.generation_for(self.nodes.table.epoch),
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use super::{Fs, errno, gate::Pass};
+use super::{Answer, Fs, errno, gate::Pass};
 use crate::{
     Errno, Result,
     overlay::{
@@ -26,7 +26,7 @@ use crate::{
 impl Fs {
     /// Makes the bytes of a file, and all names and attributes, durable. Needs a pass because
     /// it names a record of the journal, which must not be replaced meanwhile.
-    pub fn sync(&self, _: &Pass<'_>, ino: Ino) -> Result<()> {
+    pub fn sync(&self, _: &Pass<'_>, ino: Ino) -> Answer<()> {
         self.check_sure()?;
         let (held, number) = {
             let state = self.read_state();
@@ -45,7 +45,7 @@ impl Fs {
             let mut state = self.write_state();
             state.make(&Change::Sync { ino, number })?;
         }
-        self.sync_journal()
+        Ok(self.sync_journal()?)
     }
 
     /// Makes names and attributes durable, for somebody who wants to be told that they are.
@@ -118,22 +118,18 @@ impl Fs {
         if self.commits.load(Ordering::Acquire) > 0 || self.intent().is_some() {
             return Ok(());
         }
-        let (below, numbers) = {
-            let state = self.read_state();
-            (state.below.clone(), state.numbers.clone())
-        };
-        self.rewrite_journal(session, Rebase::default(), below, numbers)
+        let below = self.read_state().below.clone();
+        self.rewrite_journal(session, Rebase::default(), below)
     }
 
     /// Puts a new journal in the place of the old one, of what things are after `rebase`, above the
-    /// snapshot `below` whose entries have these `numbers`; and makes them so. If this fails, all is
-    /// as it was, in memory as on disk. No change may be under way.
+    /// snapshot `below`; and makes them so. If this fails, all is as it was, in memory as on disk. No change
+    /// may be under way.
     pub(crate) fn rewrite_journal(
         &self,
         session: &SessionDir,
         rebase: Rebase,
         below: Option<Below>,
-        numbers: Vec<Ino>,
     ) -> Result<()> {
         // A base says what is on disk, so all of it must be.
         for (ino, generation) in self.data_files(&rebase) {
@@ -141,11 +137,11 @@ impl Fs {
         }
         self.must_last(self.upper.sync_names())?;
         let mut state = self.write_state();
-        let base = Checkpoint::of(&state.table, &rebase, below.clone(), numbers.clone()).encode();
+        let base = Checkpoint::of(&state.nodes, &rebase, below.clone()).encode();
         // Until its rename the old journal is the one; nothing was lost if this fails.
         state.journal = Journal::replace(&session.journal(), &base, &[]).map_err(errno)?;
-        let doomed = rebase.apply(&mut state.table);
-        (state.below, state.numbers, state.intent) = (below, numbers, None);
+        let doomed = rebase.apply(&mut state.nodes);
+        (state.below, state.intent) = (below, None);
         // Open files may still be read from them; they go when the journal is flushed next and
         // nobody reads.
         self.doom(doomed);
@@ -158,27 +154,27 @@ impl Fs {
     /// next start.
     fn data_files(&self, rebase: &Rebase) -> Vec<(Ino, u32)> {
         let state = self.read_state();
-        let named = state.table.iter().filter(|(_, node)| node.names > 0);
-        let held = named.filter_map(|(ino, node)| Some((ino, generations(&rebase.file(ino, node)?.spans))));
+        let named = rebase.nodes(&state.nodes.table).filter(|(_, node)| node.names > 0);
+        let held = named.filter_map(|(ino, node)| Some((ino, generations(&node.file()?.spans))));
         held.flat_map(|(ino, held)| held.into_iter().map(move |generation| (ino, generation))).collect()
     }
 
     /// How many bytes have been changed and not committed.
     pub fn dirty_bytes(&self) -> u64 {
         let state = self.read_state();
-        let named = state.table.iter().filter(|(_, node)| node.names > 0);
+        let named = state.nodes.table.iter().filter(|(_, node)| node.names > 0);
         named.filter_map(|(_, node)| node.file()).map(|file| file.spans.data_bytes()).sum()
     }
 
     /// Whether anything was changed after `epoch`; after 0, since the snapshot.
     pub fn is_changed_since(&self, epoch: u64) -> bool {
-        self.read_state().table.changed_since(epoch).next().is_some()
+        self.read_state().nodes.table.changed_since(epoch).next().is_some()
     }
 
     /// The paths of what was changed after `epoch`.
     pub fn changed_since(&self, epoch: u64) -> Vec<String> {
         let state = self.read_state();
-        let changed: Vec<Ino> = state.table.changed_since(epoch).collect();
+        let changed: Vec<Ino> = state.nodes.table.changed_since(epoch).collect();
         state.paths(&changed)
     }
 

@@ -4,6 +4,7 @@
 //! (by every change, for as long as it takes), then the state. No lock is held while bytes are
 //! fetched or flushed.
 
+pub mod answer;
 mod copy_up;
 mod data;
 mod directories;
@@ -18,7 +19,7 @@ mod scan_readahead;
 mod xattrs;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     io,
     sync::{
         Arc,
@@ -30,6 +31,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use store::format::tree::MAX_NAME_BYTES;
 
+pub use answer::{Answer, Unanswered};
 pub use data::{Allocation, Seek};
 pub use names::Replace;
 pub use node_attributes::{Room, SetAttributes};
@@ -37,14 +39,15 @@ pub use xattrs::Must;
 
 use crate::{
     Errno, Result,
-    attributes::{Attributes, kind_of},
+    attributes::Attributes,
     lower::Lower,
     overlay::{
         change::{Change, Intent},
         checkpoint::Below,
-        inode_table::InodeTable,
         journal::Journal,
-        node::{Ino, Node},
+        node::{Ino, NodeKind},
+        nodes::{Found, Nodes},
+        places::Places,
         recovery::Recovered,
         upper::Upper,
     },
@@ -87,11 +90,9 @@ pub struct Fs {
 
 #[derive(Debug)]
 pub(crate) struct State {
-    pub table: InodeTable,
+    pub nodes: Nodes,
     pub journal: Journal,
     pub below: Option<Below>,
-    /// The numbers of the entries of the snapshot below.
-    pub numbers: Vec<Ino>,
     pub intent: Option<Intent>,
 }
 
@@ -103,11 +104,11 @@ impl Fs {
         lower: Arc<dyn Lower>,
         exclusions: Vec<String>,
     ) -> Self {
-        let Recovered { table, journal, upper, intent, numbers, .. } = recovered;
+        let Recovered { nodes, journal, upper, intent, .. } = recovered;
         Self {
             door: Gate::default(),
             gate: Gate::default(),
-            state: RwLock::new(State { table, journal, below, numbers, intent }),
+            state: RwLock::new(State { nodes, journal, below, intent }),
             upper,
             handles: Handles::default(),
             lower,
@@ -151,19 +152,23 @@ impl Fs {
         self.gate.enter()
     }
 
-    pub fn attributes(&self, ino: Ino) -> Result<Attributes> {
+    /// How many nodes are in memory.
+    pub fn nodes(&self) -> usize {
+        self.read_state().nodes.count()
+    }
+
+    pub fn attributes(&self, ino: Ino) -> Answer<Attributes> {
         let state = self.read_state();
         state.attributes(ino)
     }
 
     /// Finds a name; the kernel then knows the node until it forgets it.
-    pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attributes> {
+    pub fn lookup(&self, parent: Ino, name: &[u8]) -> Answer<Attributes> {
         if name.len() > MAX_NAME_BYTES {
-            return Err(Errno::NAMETOOLONG);
+            return Err(Errno::NAMETOOLONG.into());
         }
         let state = self.read_state();
-        state.directory(parent)?;
-        let ino = state.table.child(parent, name).ok_or(Errno::NOENT)?;
+        let ino = state.nodes.child(&*state.directory(parent)?, name)?.ok_or(Errno::NOENT)?;
         let found = state.attributes(ino)?;
         self.know(ino);
         Ok(found)
@@ -193,7 +198,7 @@ impl Fs {
     pub(crate) fn drop_if_unused(&self, ino: Ino) {
         {
             let state = self.read_state();
-            if state.table.get(ino).is_none_or(|node| node.names > 0) {
+            if state.nodes.table.get(ino).is_none_or(|node| node.names > 0) {
                 return;
             }
         }
@@ -201,8 +206,8 @@ impl Fs {
         if self.known.lock().contains_key(&ino) || self.handles.has(ino) {
             return;
         }
-        if state.table.get(ino).is_some_and(|node| node.names == 0)
-            && let Some(node) = state.table.remove(ino)
+        if state.nodes.table.get(ino).is_some_and(|node| node.names == 0)
+            && let Some(node) = state.nodes.table.remove(ino)
             && let Some(file) = node.file()
         {
             self.doom((0..=file.generation).map(|generation| (ino, generation)));
@@ -213,10 +218,10 @@ impl Fs {
         self.doomed.lock().extend(files);
     }
 
-    pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>> {
+    pub fn read_link(&self, ino: Ino) -> Answer<Vec<u8>> {
         match &self.read_state().node(ino)?.kind {
-            crate::overlay::node::NodeKind::Symlink { target } => Ok(target.clone()),
-            _ => Err(Errno::INVAL),
+            NodeKind::Symlink { target } => Ok(target.clone()),
+            _ => Err(Errno::INVAL.into()),
         }
     }
 
@@ -238,56 +243,45 @@ impl Fs {
 }
 
 impl State {
-    pub fn node(&self, ino: Ino) -> Result<&Node> {
-        self.table.get(ino).ok_or(Errno::STALE)
+    pub fn node(&self, ino: Ino) -> Answer<Found<'_>> {
+        self.nodes.node(ino)?.ok_or(Unanswered::Refused(Errno::STALE))
     }
 
-    pub fn directory(&self, ino: Ino) -> Result<&crate::overlay::node::Directory> {
-        self.node(ino)?.directory().ok_or(Errno::NOTDIR)
-    }
-
-    pub fn attributes(&self, ino: Ino) -> Result<Attributes> {
+    /// A node that is a directory.
+    pub fn directory(&self, ino: Ino) -> Answer<Found<'_>> {
         let node = self.node(ino)?;
-        Ok(Attributes::of(ino, node, node.directory().map_or(0, |folder| folder.folders)))
+        if node.directory().is_some() { Ok(node) } else { Err(Errno::NOTDIR.into()) }
     }
 
-    pub fn listed(&self, ino: Ino, name: &[u8]) -> Result<handles::Listed> {
-        Ok(handles::Listed { ino, kind: kind_of(self.node(ino)?), name: name.to_vec() })
+    pub fn attributes(&self, ino: Ino) -> Answer<Attributes> {
+        Ok(Attributes::of(ino, &*self.node(ino)?))
     }
 
-    /// A path of each of these nodes that has one.
+    /// The paths of these nodes, as far as they are known now.
     pub fn paths(&self, of: &[Ino]) -> Vec<String> {
-        let of: HashSet<Ino> = of.iter().copied().collect();
-        let mut found: Vec<String> = of.contains(&Ino::ROOT).then(|| ".".to_owned()).into_iter().collect();
-        let mut open = vec![(String::new(), Ino::ROOT)];
-        while let Some((path, ino)) = open.pop() {
-            for (name, child) in
-                self.table.get(ino).and_then(Node::directory).into_iter().flat_map(|folder| &folder.children)
-            {
-                let shown = if path.is_empty() { String::new() } else { format!("{path}/") };
-                let shown = format!("{shown}{}", name.escape_ascii());
-                if of.contains(child) {
-                    found.push(shown.clone());
-                }
-                open.push((shown, *child));
-            }
-        }
+        let places = Places::of(&self.nodes.table);
+        let below = |ino| answer::known(self.nodes.node(ino)).flatten().map(|node| node.below.clone());
+        let paths = of.iter().flat_map(|ino| places.paths(*ino, &below(*ino).unwrap_or_default()));
+        let mut found: Vec<String> =
+            paths.map(|path| if path.is_root() { ".".to_owned() } else { path.to_string() }).collect();
         found.sort_unstable();
         found
     }
 
     /// Writes the change down, then makes it. Says the number it got.
-    pub fn make(&mut self, change: &Change) -> Result<u64> {
+    pub fn make(&mut self, change: &Change) -> Answer<u64> {
+        // All that it is about is here before it is written down.
+        self.nodes.bring(change)?;
         // A node without a name is gone at the next start, and a journal that was begun since it
         // lost its name does not know it.
-        let nameless = |ino| self.table.get(ino).is_some_and(|node| node.names == 0);
+        let nameless = |ino| self.nodes.table.get(ino).is_some_and(|node| node.names == 0);
         let number = if change.subject().is_some_and(nameless) {
             self.journal.last()
         } else {
             self.journal.append(change).map_err(errno)?
         };
         // What the journal has and memory has not would come into being at the next start.
-        self.table.apply(change).map_err(|misfit| {
+        self.nodes.table.apply(change).map_err(|misfit| {
             tracing::error!(%misfit, "a change was written down that cannot be made");
             Errno::IO
         })?;

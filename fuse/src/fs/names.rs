@@ -2,7 +2,7 @@
 
 use store::format::tree::{MAX_NAME_BYTES, MAX_TARGET_BYTES};
 
-use super::{Caller, Fs, State, gate::Pass};
+use super::{Answer, Caller, Fs, State, gate::Pass};
 use crate::{
     Errno, Result,
     attributes::{Attributes, now},
@@ -34,26 +34,27 @@ impl Fs {
         name: &[u8],
         kind: NewKind,
         mode: u32,
-    ) -> Result<Attributes> {
+    ) -> Answer<Attributes> {
         if let NewKind::Symlink { target } = &kind
             && (target.is_empty() || target.len() > MAX_TARGET_BYTES || target.contains(&0))
         {
-            return Err(if target.is_empty() { Errno::NOENT } else { Errno::NAMETOOLONG });
+            return Err(if target.is_empty() { Errno::NOENT } else { Errno::NAMETOOLONG }.into());
         }
         let mut state = self.change_state()?;
         state.check_new_name(parent, name)?;
-        let folder = state.node(parent)?;
         let (mut gid, mut mode) = (caller.gid, mode & 0o7777);
+        let folder = state.node(parent)?;
         if folder.mode & SET_GROUP_ID != 0 {
             gid = folder.gid;
             if kind == NewKind::Directory {
                 mode |= SET_GROUP_ID;
             }
         }
+        drop(folder);
         if matches!(kind, NewKind::Symlink { .. }) {
             mode = 0o777;
         }
-        let ino = state.table.next_ino();
+        let ino = state.nodes.table.next_ino();
         let change = Change::Create {
             parent,
             name: name.to_vec(),
@@ -70,15 +71,16 @@ impl Fs {
         Ok(made)
     }
 
-    pub fn link(&self, _: &Pass<'_>, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attributes> {
+    pub fn link(&self, _: &Pass<'_>, ino: Ino, parent: Ino, name: &[u8]) -> Answer<Attributes> {
         let mut state = self.change_state()?;
         let node = state.node(ino)?;
         if node.directory().is_some() {
-            return Err(Errno::PERM);
+            return Err(Errno::PERM.into());
         }
         if node.names == 0 {
-            return Err(Errno::NOENT);
+            return Err(Errno::NOENT.into());
         }
+        drop(node);
         state.check_new_name(parent, name)?;
         state.make(&Change::Link { ino, parent, name: name.to_vec(), time: now() })?;
         let linked = state.attributes(ino)?;
@@ -86,11 +88,11 @@ impl Fs {
         Ok(linked)
     }
 
-    pub fn unlink(&self, _: &Pass<'_>, parent: Ino, name: &[u8]) -> Result<()> {
+    pub fn unlink(&self, _: &Pass<'_>, parent: Ino, name: &[u8]) -> Answer<()> {
         let mut state = self.change_state()?;
-        let ino = state.directory(parent)?.children.get(name).copied().ok_or(Errno::NOENT)?;
+        let ino = state.nodes.child(&*state.directory(parent)?, name)?.ok_or(Errno::NOENT)?;
         if state.node(ino)?.directory().is_some() {
-            return Err(Errno::ISDIR);
+            return Err(Errno::ISDIR.into());
         }
         state.make(&Change::Unlink { parent, name: name.to_vec(), time: now() })?;
         drop(state);
@@ -98,11 +100,11 @@ impl Fs {
         Ok(())
     }
 
-    pub fn remove_directory(&self, _: &Pass<'_>, parent: Ino, name: &[u8]) -> Result<()> {
+    pub fn remove_directory(&self, _: &Pass<'_>, parent: Ino, name: &[u8]) -> Answer<()> {
         let mut state = self.change_state()?;
-        let ino = state.directory(parent)?.children.get(name).copied().ok_or(Errno::NOENT)?;
-        if !state.directory(ino)?.children.is_empty() {
-            return Err(Errno::NOTEMPTY);
+        let ino = state.nodes.child(&*state.directory(parent)?, name)?.ok_or(Errno::NOENT)?;
+        if !state.nodes.is_empty(&*state.directory(ino)?)? {
+            return Err(Errno::NOTEMPTY.into());
         }
         state.make(&Change::Unlink { parent, name: name.to_vec(), time: now() })?;
         drop(state);
@@ -118,29 +120,32 @@ impl Fs {
         new_parent: Ino,
         new_name: &[u8],
         replace: Replace,
-    ) -> Result<()> {
+    ) -> Answer<()> {
         let mut state = self.change_state()?;
-        let moved = state.directory(parent)?.children.get(name).copied().ok_or(Errno::NOENT)?;
+        let moved = state.nodes.child(&*state.directory(parent)?, name)?.ok_or(Errno::NOENT)?;
         let folder = state.directory(new_parent)?;
-        if state.node(new_parent)?.names == 0 {
-            return Err(Errno::NOENT);
+        if folder.names == 0 {
+            return Err(Errno::NOENT.into());
         }
-        let there = folder.children.get(new_name).copied();
+        let there = state.nodes.child(&folder, new_name)?;
         check_name(new_name)?;
         match (replace, there) {
-            (Replace::No, Some(_)) => return Err(Errno::EXIST),
-            (Replace::Exchange, None) => return Err(Errno::NOENT),
+            (Replace::No, Some(_)) => return Err(Errno::EXIST.into()),
+            (Replace::Exchange, None) => return Err(Errno::NOENT.into()),
             // Two names of one file: nothing happens, says POSIX.
             (_, Some(there)) if there == moved => return Ok(()),
             (Replace::Yes, Some(there)) => state.check_replaceable(moved, there)?,
             _ => {}
         }
-        let into_itself = |ino: Ino, folder: Ino| state.table.is_within(folder, ino);
-        if into_itself(moved, new_parent)
-            || replace == Replace::Exchange && there.is_some_and(|there| into_itself(there, parent))
-        {
-            return Err(Errno::INVAL);
+        let displaced = there.filter(|_| replace == Replace::Exchange);
+        for (ino, into) in [(Some(moved), new_parent), (displaced, parent)] {
+            if let Some(ino) = ino
+                && state.nodes.is_within(into, ino)?
+            {
+                return Err(Errno::INVAL.into());
+            }
         }
+        drop(folder);
         state.make(&Change::Rename {
             parent,
             name: name.to_vec(),
@@ -158,21 +163,25 @@ impl Fs {
 }
 
 impl State {
-    fn check_new_name(&self, parent: Ino, name: &[u8]) -> Result<()> {
+    fn check_new_name(&self, parent: Ino, name: &[u8]) -> Answer<()> {
         check_name(name)?;
         let folder = self.directory(parent)?;
-        if self.node(parent)?.names == 0 {
-            return Err(Errno::NOENT);
+        if folder.names == 0 {
+            return Err(Errno::NOENT.into());
         }
-        if folder.children.contains_key(name) { Err(Errno::EXIST) } else { Ok(()) }
+        match self.nodes.child(&folder, name)? {
+            Some(_) => Err(Errno::EXIST.into()),
+            None => Ok(()),
+        }
     }
 
     /// Whether `moved` may take the place of `there`.
-    fn check_replaceable(&self, moved: Ino, there: Ino) -> Result<()> {
-        match (self.node(moved)?.directory(), self.node(there)?.directory()) {
-            (Some(_), None) => Err(Errno::NOTDIR),
-            (None, Some(_)) => Err(Errno::ISDIR),
-            (Some(_), Some(folder)) if !folder.children.is_empty() => Err(Errno::NOTEMPTY),
+    fn check_replaceable(&self, moved: Ino, there: Ino) -> Answer<()> {
+        let (moved, there) = (self.node(moved)?, self.node(there)?);
+        match (moved.directory(), there.directory()) {
+            (Some(_), None) => Err(Errno::NOTDIR.into()),
+            (None, Some(_)) => Err(Errno::ISDIR.into()),
+            (Some(_), Some(_)) if !self.nodes.is_empty(&there)? => Err(Errno::NOTEMPTY.into()),
             _ => Ok(()),
         }
     }

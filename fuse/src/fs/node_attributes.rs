@@ -2,7 +2,7 @@
 
 use store::format::tree::{MAX_FILE_BYTES, Time};
 
-use super::{Fs, gate::Pass};
+use super::{Answer, Fs, gate::Pass};
 use crate::{
     Errno, Result,
     attributes::{Attributes, now},
@@ -35,19 +35,22 @@ pub struct Room {
 }
 
 impl Fs {
-    pub fn set_attributes(&self, _: &Pass<'_>, ino: Ino, set: SetAttributes) -> Result<Attributes> {
+    pub fn set_attributes(&self, _: &Pass<'_>, ino: Ino, set: SetAttributes) -> Answer<Attributes> {
         let mut state = self.change_state()?;
         let node = state.node(ino)?;
         let time = now();
         // A link has no mode of its own; a snapshot could not keep it.
         if set.mode.is_some() && matches!(node.kind, NodeKind::Symlink { .. }) {
-            return Err(Errno::OPNOTSUPP);
+            return Err(Errno::OPNOTSUPP.into());
         }
         if let Some(size) = set.size {
             node.file().ok_or(if node.directory().is_some() { Errno::ISDIR } else { Errno::INVAL })?;
             if size > MAX_FILE_BYTES {
-                return Err(Errno::FBIG);
+                return Err(Errno::FBIG.into());
             }
+        }
+        drop(node);
+        if let Some(size) = set.size {
             state.make(&Change::Truncate { ino, size, time })?;
         }
         let setting = Setting {

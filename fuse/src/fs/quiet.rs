@@ -105,7 +105,8 @@ impl Fs {
         let mut writers = self.handles.writers();
         if !writers.is_empty() {
             let state = self.read_state();
-            writers.retain(|ino| state.table.get(*ino).is_some_and(|node| node.names > 0));
+            // One that is not in the table is as the snapshot has it, with a name.
+            writers.retain(|ino| state.nodes.table.get(*ino).is_none_or(|node| node.names > 0));
         }
         writers
     }

@@ -2,7 +2,7 @@
 
 use std::{fs::File, ops::Range, os::unix::fs::FileExt, sync::Arc};
 
-use super::{Fs, State, errno, handles::What};
+use super::{Answer, Fs, State, answer, errno, handles::What};
 use crate::{
     Errno, Result,
     lower::{Chunk, Content, Lower, Piece},
@@ -42,9 +42,10 @@ enum Source {
 
 impl Fs {
     /// Finds out where the bytes are; asks ahead for what a sequential reader wants next.
-    pub fn plan(&self, ino: Ino, handle: Option<u64>, offset: u64, len: u32) -> Result<Plan> {
+    pub fn plan(&self, ino: Ino, handle: Option<u64>, offset: u64, len: u32) -> Answer<Plan> {
         let state = self.read_state();
-        let file = state.node(ino)?.file().ok_or(Errno::INVAL)?;
+        let node = state.node(ino)?;
+        let file = node.file().ok_or(Errno::INVAL)?;
         let end = offset.saturating_add(len.into()).min(file.size);
         let start = offset.min(end);
         let mut plan = Plan { len: (end - start) as usize, sources: Vec::new(), pieces: Vec::new() };
@@ -80,7 +81,6 @@ impl Fs {
         if let (Some(ahead), Some(lower)) = (ahead, &file.lower) {
             let limit = file.limit;
             let wanted: Vec<Piece> = lower.pieces(ahead.start..ahead.end.min(limit)).collect();
-            drop(state);
             if !wanted.is_empty() {
                 self.lower.prefetch(wanted);
             }
@@ -94,7 +94,7 @@ impl Fs {
         let Some((from, mut room)) = scan.next(ino) else { return };
         let mut pieces = Vec::new();
         for number in (from.0..).take(MOST_FILES) {
-            let Some(node) = state.table.get(Ino(number)) else { break };
+            let Some(Some(node)) = answer::known(state.nodes.node(Ino(number))) else { break };
             let Some(lower) = node.file().and_then(|file| file.lower.as_ref()) else { continue };
             let size = lower.size();
             if size > room {
@@ -128,7 +128,7 @@ impl Fs {
 
     /// Reads, waiting for whatever is needed: for threads that may wait.
     pub fn read(&self, ino: Ino, offset: u64, len: u32, runtime: &tokio::runtime::Handle) -> Result<Vec<u8>> {
-        let plan = self.plan(ino, None, offset, len)?;
+        let plan = answer::wait(runtime, || self.plan(ino, None, offset, len))?;
         match self.read_now(&plan) {
             Some(read) => read,
             None => runtime.block_on(self.read_later(plan)),

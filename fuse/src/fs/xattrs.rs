@@ -2,9 +2,9 @@
 
 use store::format::tree::{MAX_META_BYTES, MAX_NAME_BYTES, MAX_XATTR_BYTES, MAX_XATTRS, is_plain_xattr};
 
-use super::{Fs, gate::Pass};
+use super::{Answer, Fs, gate::Pass};
 use crate::{
-    Errno, Result,
+    Errno,
     attributes::now,
     overlay::{
         change::Change,
@@ -23,56 +23,59 @@ pub enum Must {
 }
 
 impl Fs {
-    pub fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+    pub fn xattr(&self, ino: Ino, name: &[u8]) -> Answer<Vec<u8>> {
         if !is_plain_xattr(name) {
-            return Err(Errno::NODATA);
+            return Err(Errno::NODATA.into());
         }
         let state = self.read_state();
-        state.node(ino)?.xattrs.get(name).cloned().ok_or(Errno::NODATA)
+        let value = state.node(ino)?.xattrs.get(name).cloned();
+        value.ok_or(Errno::NODATA.into())
     }
 
     /// The names, each with a zero byte after it.
-    pub fn xattr_names(&self, ino: Ino) -> Result<Vec<u8>> {
+    pub fn xattr_names(&self, ino: Ino) -> Answer<Vec<u8>> {
         let state = self.read_state();
+        let node = state.node(ino)?;
         // A session of an earlier version may hold others.
-        let names = state.node(ino)?.xattrs.keys().filter(|name| is_plain_xattr(name));
+        let names = node.xattrs.keys().filter(|name| is_plain_xattr(name));
         Ok(names.flat_map(|name| name.iter().copied().chain([0])).collect())
     }
 
-    pub fn set_xattr(&self, _: &Pass<'_>, ino: Ino, name: &[u8], value: &[u8], must: Must) -> Result<()> {
+    pub fn set_xattr(&self, _: &Pass<'_>, ino: Ino, name: &[u8], value: &[u8], must: Must) -> Answer<()> {
         if !name.starts_with(USER) {
-            return Err(Errno::NOTSUP);
+            return Err(Errno::NOTSUP.into());
         }
         if name.len() > MAX_NAME_BYTES || name.len() == USER.len() {
-            return Err(Errno::RANGE);
+            return Err(Errno::RANGE.into());
         }
         if value.len() > MAX_XATTR_BYTES {
-            return Err(Errno::TOOBIG);
+            return Err(Errno::TOOBIG.into());
         }
         let mut state = self.change_state()?;
         let node = state.node(ino)?;
         if !matches!(node.kind, NodeKind::File(_) | NodeKind::Directory(_)) {
-            return Err(Errno::PERM);
+            return Err(Errno::PERM.into());
         }
         let exists = node.xattrs.contains_key(name);
         match must {
-            Must::BeNew if exists => return Err(Errno::EXIST),
-            Must::Exist if !exists => return Err(Errno::NODATA),
+            Must::BeNew if exists => return Err(Errno::EXIST.into()),
+            Must::Exist if !exists => return Err(Errno::NODATA.into()),
             _ => {}
         }
         let held: usize = node.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
         if !exists && node.xattrs.len() >= MAX_XATTRS || held + name.len() + value.len() > MAX_META_BYTES {
-            return Err(Errno::NOSPC);
+            return Err(Errno::NOSPC.into());
         }
+        drop(node);
         let value = Some(value.to_vec());
         state.make(&Change::Xattr { ino, name: name.to_vec(), value, time: now() })?;
         Ok(())
     }
 
-    pub fn remove_xattr(&self, _: &Pass<'_>, ino: Ino, name: &[u8]) -> Result<()> {
+    pub fn remove_xattr(&self, _: &Pass<'_>, ino: Ino, name: &[u8]) -> Answer<()> {
         let mut state = self.change_state()?;
         if !state.node(ino)?.xattrs.contains_key(name) {
-            return Err(Errno::NODATA);
+            return Err(Errno::NODATA.into());
         }
         state.make(&Change::Xattr { ino, name: name.to_vec(), value: None, time: now() })?;
         Ok(())

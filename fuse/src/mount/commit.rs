@@ -9,13 +9,14 @@ use std::{
 use store::{
     Error, ErrorKind, Result,
     catalog::lock::Hold,
-    content::ingest::Files,
+    content::{ingest::Files, meta::Metadata, snapshot_tree::SnapshotTree},
     id::{ChunkId, RecordId},
     name::Lineage,
     ops::{
         archive::publish::PublishJob,
+        read::open::OpenedTree,
         write::{
-            commit::{self, Base},
+            commit::{self, Stored},
             snapshot::{About, Examined, Examiner, HoldBack, Report, size},
         },
     },
@@ -24,7 +25,7 @@ use store::{
 
 use super::{Mount, settle::behind};
 use crate::{
-    freeze::Frozen,
+    freeze::{Frozen, Taken},
     overlay::{change::Intent, checkpoint::Below},
 };
 
@@ -110,11 +111,10 @@ impl Mount {
         }
         self.begin(&mut base, &request).await?;
         let (frozen, examined, frozen_for) = self.freeze(&request, base.clone()).await?;
-        let Frozen { epoch, numbers, .. } = &frozen;
-        let (epoch, numbers) = (*epoch, numbers.clone());
+        let (taken, epoch) = (frozen.taken.clone(), frozen.taken.epoch);
         let same = matches!(request.to, CommitTarget::Own);
         if same {
-            let numbers = numbers.clone();
+            let numbers = Arc::clone(&taken.numbers);
             let keep = move |mount: &Self| {
                 mount.fs.copy_up_others(&numbers, &mount.runtime);
                 Ok(())
@@ -137,7 +137,7 @@ impl Mount {
             archive: request.archive,
         };
         let flip_id = wanted.flip_id;
-        let built_on = base.clone().map(|base| commit::Base { record: base.record, metadata: base.metadata });
+        let built_on = self.built_on(base.as_ref()).await?;
         let mut meant = None;
         let intend = async |record: RecordId| {
             if !same {
@@ -159,7 +159,7 @@ impl Mount {
             Err(error) => {
                 // Whether the pointer was moved is not known: the next start finds out.
                 if error.kind() == ErrorKind::PointerUnknown {
-                    *self.intended.lock() = numbers;
+                    *self.intended.lock() = Some(taken.nodes);
                 } else {
                     self.give_up(meant).await;
                     self.keep_root_on(base.as_ref().map(|base| base.record.record)).await;
@@ -174,21 +174,16 @@ impl Mount {
         let mut left = None;
         match stored {
             Some(stored) if same && report.held_back.is_none() => {
-                let record = stored.record.record;
-                let below = Below { lineage, record, generation: stored.record.generation };
-                let (entries, locations, taken) = (stored.entries, stored.locations, numbers.clone());
-                let rebasing = self.journal(move |mount| {
-                    mount.fs.rebase(&mount.session, epoch, taken, below, &entries, &locations)
-                });
-                match rebasing.await {
-                    Ok(()) => {
+                let (record, nodes) = (stored.record.record, Arc::clone(&taken.nodes));
+                match self.stand_on(taken, stored, lineage).await {
+                    Ok(opened) => {
                         self.home_becomes(record);
-                        *base = Some(Base { record: stored.record, metadata: stored.metadata });
+                        *base = Some(opened);
                         self.rebased.store(true, Ordering::Release);
                     }
                     // The next commit does it, or whoever resumes the session.
                     Err(error) => {
-                        *self.intended.lock() = numbers;
+                        *self.intended.lock() = Some(nodes);
                         left = Some(behind(record, &error));
                     }
                 }
@@ -203,8 +198,31 @@ impl Mount {
         Ok(Commit { report, frozen_for, left })
     }
 
+    /// What a commit builds on.
+    async fn built_on(&self, base: Option<&OpenedTree>) -> Result<Option<commit::Base>> {
+        let Some(OpenedTree { record, tree }) = base else { return Ok(None) };
+        let metadata = match (tree.whole(), &record.content) {
+            (Some(metadata), _) => Arc::clone(metadata),
+            (None, Some(content)) => {
+                Arc::new(Metadata::load(self.tenant()?, record.record, record.generation, content).await?)
+            }
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(commit::Base { record: record.clone(), metadata }))
+    }
+
+    /// What was taken is stored, and leaves the session.
+    async fn stand_on(self: &Arc<Self>, taken: Taken, stored: Stored, lineage: Lineage) -> Result<OpenedTree> {
+        let Stored { record, metadata, .. } = stored;
+        let tree = Arc::new(SnapshotTree::of(self.tenant()?, metadata)?);
+        let onto = taken.stored_as(Arc::clone(&tree)).await?;
+        let below = Below { lineage, record: record.record, generation: record.generation };
+        self.journal(move |mount| mount.fs.rebase(&mount.session, onto, below)).await?;
+        Ok(OpenedTree { record, tree })
+    }
+
     /// Another commit begins, so the one before must be over.
-    async fn begin(&self, base: &mut Option<Base>, request: &CommitRequest) -> Result<()> {
+    async fn begin(&self, base: &mut Option<OpenedTree>, request: &CommitRequest) -> Result<()> {
         let caught_up = self.catch_up(base, request.archive.as_ref()).await;
         match (caught_up, self.fs.intent(), &request.to) {
             // It will never be known here: all that is in the session goes elsewhere.
@@ -237,7 +255,7 @@ impl Mount {
     async fn freeze(
         self: &Arc<Self>,
         request: &CommitRequest,
-        base: Option<Base>,
+        base: Option<OpenedTree>,
     ) -> Result<(Frozen, Examined, Duration)> {
         let (mount, examiner, limit) = (Arc::clone(self), request.examiner.clone(), request.max_bytes);
         let patience = request.patience;
@@ -245,12 +263,13 @@ impl Mount {
             let quiet = mount.fs.close_when_quiet(patience);
             let closed = quiet.map_err(|writers| in_use(&mount.info.mountpoint, &writers))?;
             let started = Instant::now();
-            let frozen = mount.fs.freeze(&closed, &mount.runtime)?;
+            let frozen = mount.fs.freeze(&closed)?;
             drop(closed);
             let frozen_for = started.elapsed();
+            let frozen = mount.runtime.block_on(frozen.list(&mount.runtime))?;
             size::check(&mount.info.mountpoint, &frozen.tree.entries, frozen.tree.bytes, limit)?;
             let examined = match examiner {
-                Some(examiner) => mount.examine(&*examiner, &frozen, base.as_ref())?,
+                Some(examiner) => mount.examine(&*examiner, &frozen, base.as_ref().map(|base| &base.record))?,
                 None => Examined::default(),
             };
             Ok((frozen, examined, frozen_for))

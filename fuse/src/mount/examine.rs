@@ -16,11 +16,11 @@ use std::{
 
 use store::{
     Error, Result,
-    format::health::{Finding, Health},
-    ops::write::{
-        commit::Base,
-        snapshot::{Examined, Examiner},
+    format::{
+        health::{Finding, Health},
+        record::Record,
     },
+    ops::write::snapshot::{Examined, Examiner},
     scratch::{self, Scratch},
 };
 
@@ -43,7 +43,7 @@ impl Mount {
         &self,
         examiner: &dyn Examiner,
         frozen: &Frozen,
-        base: Option<&Base>,
+        base: Option<&Record>,
     ) -> Result<Examined> {
         let frozen_files = FrozenFiles::at(frozen);
         let far = |at: usize| !self.is_near() && frozen.files.far_bytes(at) > MAX_FETCHED_TO_CHECK;
@@ -61,14 +61,14 @@ impl Mount {
         let scope = base.map(|_| &changed);
         let read = examiner.reads(&files, scope, &|path, most| frozen_files.head(path, most));
         let copy = Copy::of(&frozen_files, &read)?;
-        if let Some(health) = base.and_then(|base| base.record.health.as_ref()) {
+        if let Some(health) = base.and_then(|base| base.health.as_ref()) {
             copy.show(frozen, health)?;
         }
         // What could not be copied is said, and so is what it was a part of.
         changed.retain(|path| !copy.is_without(path));
         unchecked.extend(copy.without.iter().map(|(path, why)| finding(path, why)));
         let scope = base.map(|_| &changed);
-        let mut examined = examiner.examine(copy.folder.path(), scope, base.map(|base| &base.record))?;
+        let mut examined = examiner.examine(copy.folder.path(), scope, base)?;
         if let Some(health) = &mut examined.health {
             health.unchecked.extend(unchecked);
         }

@@ -30,7 +30,7 @@ use store::{
     },
     id::RecordId,
     name::Lineage,
-    ops::{read::locate::SnapshotLocator, write::commit::Base},
+    ops::read::{locate::SnapshotLocator, open::OpenedTree},
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 
@@ -41,7 +41,7 @@ pub use start::{Opening, ProfileAccess, Snapshot, Start};
 
 use crate::{
     fs::Fs,
-    overlay::{node::Ino, session::SessionDir},
+    overlay::{nodes::Nodes, session::SessionDir},
 };
 use info::{Info, Mode};
 use rooted::Rooted;
@@ -62,7 +62,7 @@ pub struct Mount {
     access: ProfileAccess,
     roots: Option<Rooted>,
     /// What the next commit builds on; held throughout a commit, so that there is one at a time.
-    base: AsyncMutex<Option<Base>>,
+    base: AsyncMutex<Option<OpenedTree>>,
     committed: Mutex<Option<Committed>>,
     runtime: Handle,
     ready: Mutex<Option<Duration>>,
@@ -75,8 +75,8 @@ pub struct Mount {
     rebased: AtomicBool,
     /// What was written up to this epoch is stored somewhere.
     saved_epoch: AtomicU64,
-    /// The numbers of the entries of a snapshot that was being made when the session ended.
-    intended: Mutex<Vec<Ino>>,
+    /// The nodes of a snapshot that was being made when the session ended.
+    intended: Mutex<Option<Arc<Nodes>>>,
 }
 
 impl Mount {
@@ -122,7 +122,7 @@ impl Mount {
     /// what was committed to it from here.
     pub async fn stands_on(&self, current: Option<RecordId>) -> bool {
         // What it was started from may be an older Chrome's.
-        let is_of_this = |base: &&Base| base.record.chrome_major_version == self.lineage.chrome_major;
+        let is_of_this = |base: &&OpenedTree| base.record.chrome_major_version == self.lineage.chrome_major;
         let base = self.base.lock().await.as_ref().filter(is_of_this).map(|base| base.record.record);
         let committed = self.committed.lock().clone().filter(|committed| committed.lineage == self.lineage);
         base == current || committed.is_some_and(|committed| Some(committed.record) == current)

@@ -11,12 +11,12 @@ use store::{
     },
     format::record::{Record, State},
     id::RecordId,
-    ops::{archive::publish, pointer_move, read::open::Opened, write::commit::Base},
+    ops::{archive::publish, pointer_move, read::open::OpenedTree},
     progress::Silent,
 };
 
 use super::{Mount, Snapshot};
-use crate::overlay::change::Intent;
+use crate::{freeze::Taken, overlay::change::Intent};
 
 /// What a session is after a commit of it was cut short.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Mount {
     /// taken cannot be told from the rest after another freeze.
     pub(super) async fn catch_up(
         &self,
-        base: &mut Option<Base>,
+        base: &mut Option<OpenedTree>,
         archive: Option<&publish::PublishJob>,
     ) -> Result<()> {
         let Some(intent) = self.fs.intent() else { return Ok(()) };
@@ -72,7 +72,7 @@ impl Mount {
 
     async fn settle_on(
         &self,
-        base: &mut Option<Base>,
+        base: &mut Option<OpenedTree>,
         archive: Option<&publish::PublishJob>,
     ) -> Result<Settled> {
         let Some(intent) = self.fs.intent() else { return Ok(Settled::GoesOn) };
@@ -140,18 +140,19 @@ impl Mount {
     }
 
     /// The snapshot is the one below, and what it holds leaves the session.
-    async fn finish(&self, base: &mut Option<Base>, intent: Intent, record: Record) -> Result<()> {
+    async fn finish(&self, base: &mut Option<OpenedTree>, intent: Intent, record: Record) -> Result<()> {
         let id = record.record;
-        let opened = Opened::load(self.tenant()?, record).await?;
+        let opened = OpenedTree::load(self.tenant()?, record).await?;
         let snapshot = Snapshot { lineage: self.lineage.clone(), opened };
-        let numbers = self.intended.lock().clone();
+        let unknown = || Error::Internal { what: "what the commit took is not known".to_owned() };
+        let nodes = self.intended.lock().clone().ok_or_else(unknown)?;
         self.root(id).await?;
-        let (entries, locations) = (&snapshot.opened.entries, &snapshot.opened.locations);
-        let below = snapshot.below();
-        let rebased = self.fs.rebase(&self.session, intent.epoch, numbers, below, entries, locations);
+        let taken = Taken::again(nodes, intent.epoch, &self.fs.exclusions).await?;
+        let onto = taken.stored_as(Arc::clone(&snapshot.opened.tree)).await?;
+        let rebased = self.fs.rebase(&self.session, onto, snapshot.below());
         rebased.map_err(|error| behind(id, &error))?;
         self.home_becomes(id);
-        *base = Some(snapshot.base());
+        *base = Some(snapshot.opened);
         self.keep_root_on(Some(id)).await;
         Ok(())
     }

@@ -21,17 +21,11 @@ use store::{
         TenantStore,
         chunk_fetcher::{ChunkFetcher, Limits, startup::Guess},
         relocator::Relocator,
+        snapshot_tree::SnapshotTree,
     },
-    format::{
-        record::Record,
-        table::Location,
-        tree::{Entry, Meta},
-    },
+    format::{record::Record, tree::Meta},
     name::Lineage,
-    ops::{
-        read::{locate::SnapshotLocator, open::Opened},
-        write::commit::Base,
-    },
+    ops::read::{locate::SnapshotLocator, open::OpenedTree},
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 
@@ -41,8 +35,11 @@ use crate::{
     fs::Fs,
     lower::{Lower, Nothing},
     overlay::{
-        checkpoint::{self, Below},
+        base_tree::BaseTree,
+        checkpoint::{Below, Checkpoint},
+        inode_table::InodeTable,
         journal::Journal,
+        nodes::Nodes,
         recovery::{Recovered, Unfinished},
         session::SessionDir,
         upper::Upper,
@@ -64,7 +61,7 @@ pub enum ProfileAccess {
 #[derive(Debug)]
 pub struct Snapshot {
     pub lineage: Lineage,
-    pub opened: Opened,
+    pub opened: OpenedTree,
 }
 
 /// All that a mount starts from.
@@ -104,10 +101,6 @@ impl Snapshot {
         let Record { record, generation, .. } = self.opened.record;
         Below { lineage: self.lineage.clone(), record, generation }
     }
-
-    pub(super) fn base(self) -> Base {
-        Base { record: self.opened.record, metadata: Arc::new(self.opened.metadata) }
-    }
 }
 
 impl Mount {
@@ -117,16 +110,13 @@ impl Mount {
         let Opening { tenant, lineage, access, roots, snapshot, info, exclusions, runtime, limits, guess } =
             opening;
         let below = snapshot.as_ref().map(Snapshot::below);
-        let (entries, locations) =
-            snapshot.as_ref().map_or((&[][..], &[][..]), |Snapshot { opened, .. }| {
-                (&opened.entries[..], &opened.locations[..])
-            });
+        let tree = snapshot.as_ref().map(|snapshot| Arc::clone(&snapshot.opened.tree));
         let resumed = !matches!(start, Start::New { .. });
         let rewrite = matches!(start, Start::Resume { .. });
         let (session, recovered) = match start {
-            Start::New { sessions, id } => begin(&sessions, &id, &info, below.clone(), entries, locations)?,
+            Start::New { sessions, id } => begin(&sessions, &id, &info, below.clone(), tree)?,
             Start::Resume { session, unfinished } | Start::Rescue { session, unfinished } => {
-                let recovered = unfinished.recover(&session, entries, locations, &exclusions)?;
+                let recovered = runtime.block_on(unfinished.recover(&session, tree))?;
                 if recovered.lost_writes > 0 {
                     let lost = recovered.lost_writes;
                     tracing::warn!(lost, "writes that were never flushed were lost when the machine stopped");
@@ -144,7 +134,7 @@ impl Mount {
             Some(lazy) => Arc::new(Arc::clone(lazy)),
             None => Arc::new(Nothing),
         };
-        let intended = recovered.intended.clone();
+        let intended = recovered.intended.clone().map(Arc::new);
         let fs = Arc::new(Fs::new(recovered, below, lower, exclusions));
         if lost_writes > 0 {
             // The journal still has them, and counts for whoever resumes without a restart of the
@@ -156,10 +146,11 @@ impl Mount {
         if rewrite {
             session.write_info(&info)?;
         }
-        let base = snapshot.map(|snapshot| match &lazy {
-            Some(lazy) => follow(lazy, guess, &runtime, snapshot),
-            None => snapshot.base(),
-        });
+        let base = snapshot.map(|snapshot| snapshot.opened);
+        if let (Some(lazy), Some(OpenedTree { record, tree })) = (&lazy, &base) {
+            // What is read first is fetched; nobody waits for that.
+            runtime.spawn(Arc::clone(lazy).follow_tree(record.startup.clone(), guess, Arc::clone(tree)));
+        }
         let roots = roots.map(|roots| Rooted::new(roots, &runtime));
         Ok(Self {
             fs,
@@ -191,49 +182,24 @@ fn begin(
     id: &str,
     info: &Info,
     below: Option<Below>,
-    entries: &[Entry],
-    locations: &[Location],
+    tree: Option<Arc<SnapshotTree>>,
 ) -> Result<(SessionDir, Recovered)> {
-    let base = checkpoint::Checkpoint::fresh(below, &root());
-    let (numbers, encoded) = ((0..entries.len()).map(|at| base.number(at)).collect(), base.encode());
-    // One waits for the disk, the other is busy: neither needs to wait for the other.
-    let (made, table) = std::thread::scope(|scope| {
-        let table = scope.spawn(|| base.table(entries, locations));
-        let made = SessionDir::create(sessions, id).and_then(|session| {
-            let journal = Journal::create(&session.journal(), &encoded, &[])
-                .map_err(|error| Error::io("cannot make", session.journal(), error))
-                .and_then(|journal| session.write_info(info).map(|()| journal));
-            match journal {
-                Ok(journal) => Ok((session, journal)),
-                Err(error) => session.remove().and(Err(error)),
-            }
-        });
-        (made, table.join())
-    });
-    let (session, journal) = made?;
-    let table = match table {
-        Ok(Ok(table)) => table,
-        failed => {
-            session.remove()?;
-            return Err(match failed {
-                Ok(Err(error)) => Error::damaged("the snapshot's tree", error),
-                _ => Error::Internal { what: "the tree could not be laid out".to_owned() },
-            });
-        }
+    let encoded = Checkpoint::fresh(below, &root()).encode();
+    let session = SessionDir::create(sessions, id)?;
+    let journal = Journal::create(&session.journal(), &encoded, &[])
+        .map_err(|error| Error::io("cannot make", session.journal(), error))
+        .and_then(|journal| session.write_info(info).map(|()| journal));
+    let journal = match journal {
+        Ok(journal) => journal,
+        Err(error) => return session.remove().and(Err(error)),
+    };
+    let nodes = match tree.map(BaseTree::fresh) {
+        Some(base) => Nodes::new(InodeTable::above(base.numbers.next()), Some(base)),
+        None => Nodes::new(InodeTable::empty(root()), None),
     };
     let upper = Upper::new(session.data());
-    let recovered =
-        Recovered { table, journal, upper, intent: None, intended: Vec::new(), numbers, lost_writes: 0 };
+    let recovered = Recovered { nodes, journal, upper, intent: None, intended: None, lost_writes: 0 };
     Ok((session, recovered))
-}
-
-/// Has fetched what is read first, and gives what is left of the snapshot. Nobody waits for the
-/// former, nor for the memory that the tree took.
-fn follow(lazy: &Arc<ChunkFetcher>, guess: Option<Guess>, runtime: &Handle, snapshot: Snapshot) -> Base {
-    let Opened { record, metadata, entries, locations } = snapshot.opened;
-    let (lazy, startup) = (Arc::clone(lazy), record.startup.clone());
-    runtime.spawn_blocking(move || lazy.follow(&startup, guess, &entries, &locations));
-    Base { record, metadata: Arc::new(metadata) }
 }
 
 /// The root of an empty profile: its owner's alone.

@@ -4,33 +4,36 @@
 //! a commit has made a new snapshot the one below, a new journal is written aside that
 //! starts from where things are now, made durable, and moved into the old one's place.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use store::{
+    content::snapshot_tree::SnapshotTree,
     format::{
         FormatError, Result,
         bytes::{Put, Reader},
-        table::Location,
-        tree::{Entry, Meta},
+        tree::Meta,
     },
     id::RecordId,
     name::{ChromeMajor, Lineage, ProfileName},
 };
 
 use super::{
+    base_tree::BaseTree,
     change::{put_time, read_time},
-    inode_table::{InodeTable, Misfit},
-    node::{Directory, FileNode, Ino, Node, NodeKind},
+    inode_table::InodeTable,
+    node::{Directory, FileNode, Ino, Node, NodeKind, Slot},
+    nodes::Nodes,
+    numbers::Numbers,
     rebase::Rebase,
     spans::{Bytes, Spans},
 };
-use crate::lower::LowerFile;
 
-const VERSION: u64 = 1;
+/// Written; of version 1, which has the number of each entry and all names of a changed directory, sessions are read.
+const VERSION: u64 = 2;
+const WHOLE_DIRECTORIES: u64 = 1;
 const MAX: usize = 1 << 30;
+/// No session lasts long enough for a higher number.
+const MAX_INO: u64 = u64::MAX >> 1;
 
 /// The snapshot below a session, if it started from one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,9 +49,11 @@ pub struct Checkpoint {
     pub below: Option<Below>,
     epoch: u64,
     next: Ino,
-    /// The number of each entry of the snapshot; empty if entry `n` has the number `n + 1`.
-    numbers: Vec<Ino>,
+    /// The numbers of the snapshot's entries; `None` if they are as in a fresh mount.
+    numbers: Option<Numbers>,
     nodes: Vec<(Ino, Saved)>,
+    /// Whether its directories have all their names, and not only those that are not as below.
+    has_whole_directories: bool,
 }
 
 /// A node without what the snapshot says about it.
@@ -68,26 +73,27 @@ impl Checkpoint {
                 InodeTable::empty(root.clone()).iter().map(|(ino, node)| (ino, saved(node.clone()))).collect()
             }
         };
-        Self { below, epoch: 1, next: Ino(2), numbers: Vec::new(), nodes }
+        Self { below, epoch: 1, next: Ino(2), numbers: None, nodes, has_whole_directories: false }
     }
 
-    /// Where `table` will be after `rebase`, above the snapshot `below` whose entries have these
-    /// `numbers`.
-    pub fn of(table: &InodeTable, rebase: &Rebase, below: Option<Below>, numbers: Vec<Ino>) -> Self {
-        let in_snapshot: HashSet<Ino> = numbers.iter().copied().collect();
-        let is_below = |ino: Ino| below.is_some() && (numbers.is_empty() || in_snapshot.contains(&ino));
+    /// Where `nodes` will be after `rebase`, above the snapshot `below`.
+    pub fn of(nodes: &Nodes, rebase: &Rebase, below: Option<Below>) -> Self {
+        let (table, base) = (&nodes.table, rebase.base().or(nodes.base.as_ref()));
         let differs = |ino: Ino, node: &Node| {
-            !is_below(ino)
-                || rebase.changed(node) > 0
-                || rebase.file(ino, node).is_some_and(|file| !file.is_as_below())
+            !base.is_some_and(|base| base.has(ino))
+                || node.changed > 0
+                || node.directory().is_some_and(|directory| !directory.slots.is_empty())
+                || node.file().is_some_and(|file| !file.is_as_below())
         };
-        let mut nodes: Vec<(Ino, Saved)> = table
-            .iter()
+        let mut saved_nodes: Vec<(Ino, Saved)> = rebase
+            .nodes(table)
             .filter(|(ino, node)| node.names > 0 && differs(*ino, node))
-            .map(|(ino, node)| (ino, saved(rebase.node(ino, node))))
+            .map(|(ino, node)| (ino, saved(node.clone())))
             .collect();
-        nodes.sort_unstable_by_key(|(ino, _)| *ino);
-        Self { below, epoch: table.epoch, next: rebase.next_ino(table), numbers, nodes }
+        saved_nodes.sort_unstable_by_key(|(ino, _)| *ino);
+        let (epoch, next) = (table.epoch, rebase.next_ino(table));
+        let numbers = base.map(|base| Numbers::clone(&base.numbers));
+        Self { below, epoch, next, numbers, nodes: saved_nodes, has_whole_directories: false }
     }
 
     /// How many changed bytes the nodes hold.
@@ -100,40 +106,40 @@ impl Checkpoint {
         self.nodes.iter().any(|(_, saved)| saved.node.changed > 0)
     }
 
-    /// The number of the entry at this place.
-    pub fn number(&self, at: usize) -> Ino {
-        self.numbers.get(at).copied().unwrap_or(Ino(at as u64 + 1))
-    }
-
-    /// The nodes this base stands for, over the entries of its snapshot.
-    pub fn table(self, entries: &[Entry], locations: &[Location]) -> std::result::Result<InodeTable, Misfit> {
-        if self.below.is_some() && !self.numbers.is_empty() && self.numbers.len() != entries.len() {
-            return Err(Misfit(format!("{} numbers for {} entries", self.numbers.len(), entries.len())));
-        }
-        let mut table = match self.below {
-            Some(_) => InodeTable::of(entries, locations, |at| self.number(at))?,
-            None => InodeTable::empty(Meta::default()),
+    /// The nodes this base stands for, over the tree of its snapshot.
+    pub async fn nodes(self, tree: Option<Arc<SnapshotTree>>) -> store::Result<Nodes> {
+        let misfit = |what: String| store::Error::damaged("the session's journal", what);
+        let base = match (tree, self.numbers) {
+            (None, _) => None,
+            (Some(tree), None) => Some(BaseTree::fresh(tree)),
+            (Some(tree), Some(numbers)) if numbers.len() == tree.len() => {
+                Some(BaseTree { tree, numbers: Arc::new(numbers) })
+            }
+            (Some(tree), Some(numbers)) => {
+                return Err(misfit(format!("{} numbers for {} entries", numbers.len(), tree.len())));
+            }
         };
-        let is_as_below = self.nodes.is_empty();
+        let next = base.as_ref().map_or(Ino(2), |base| base.numbers.next());
+        let mut nodes = Nodes::new(InodeTable::above(next.max(self.next)), base);
+        nodes.table.epoch = self.epoch;
         for (ino, Saved { mut node, on_lower }) in self.nodes {
+            let below = nodes.fetch(ino).await?;
             if let NodeKind::File(file) = &mut node.kind
                 && on_lower
             {
-                file.lower = table.get(ino).and_then(|node| node.file()?.lower.clone());
+                file.lower = below.as_ref().and_then(|below| below.file()?.lower.clone());
                 if file.lower.is_none() {
-                    return Err(Misfit(format!("node {} is not in the snapshot", ino.0)));
+                    return Err(misfit(format!("node {} is not in the snapshot", ino.0)));
                 }
             }
-            table.put(ino, node);
+            node.below = below.map(|below| below.below).unwrap_or_default();
+            if self.has_whole_directories {
+                lay_bare(&nodes, &mut node).await?;
+            }
+            nodes.table.put(ino, node);
         }
-        table.epoch = self.epoch;
-        table.set_next_ino(self.next);
-        // All that a snapshot has can be reached.
-        if !is_as_below {
-            drop_unreachable(&mut table);
-            table.count_folders();
-        }
-        Ok(table)
+        drop_unreachable(&mut nodes.table);
+        Ok(nodes)
     }
 
     pub fn encode(&self) -> Vec<u8> {
@@ -151,11 +157,18 @@ impl Checkpoint {
         }
         out.put_varint(self.epoch);
         out.put_varint(self.next.0);
-        out.put_varint(self.numbers.len() as u64);
-        let mut before = 0i64;
-        for ino in &self.numbers {
-            out.put_signed(ino.0 as i64 - before);
-            before = ino.0 as i64;
+        out.push(self.numbers.is_some().into());
+        if let Some(numbers) = &self.numbers {
+            out.put_varint(numbers.stored_runs().len() as u64);
+            for (len, ino) in numbers.stored_runs() {
+                out.put_varint(len);
+                out.put_varint(ino.0);
+            }
+            out.put_varint(numbers.stored_aliases().len() as u64);
+            for (ordinal, ino) in numbers.stored_aliases() {
+                out.put_varint(*ordinal);
+                out.put_varint(ino.0);
+            }
         }
         out.put_varint(self.nodes.len() as u64);
         for (ino, saved) in &self.nodes {
@@ -168,9 +181,10 @@ impl Checkpoint {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let version = reader.varint()?;
-        if version != VERSION {
+        if !(WHOLE_DIRECTORIES..=VERSION).contains(&version) {
             return Err(FormatError::Version { found: version, writer: "another pstore".to_owned() });
         }
+        let has_whole_directories = version == WHOLE_DIRECTORIES;
         let below = match reader.u8()? {
             0 => None,
             _ => {
@@ -180,21 +194,69 @@ impl Checkpoint {
             }
         };
         let (epoch, next) = (reader.varint()?, Ino(reader.varint()?));
-        let count = reader.count(1, "numbers")?;
-        let mut numbers = Vec::with_capacity(count);
-        let mut before = 0i64;
-        for _ in 0..count {
-            before = before.wrapping_add(reader.signed()?);
-            numbers.push(Ino(before as u64));
-        }
+        let numbers =
+            if has_whole_directories { read_list(&mut reader)? } else { read_numbers(&mut reader)? };
         let count = reader.count(8, "nodes")?;
         let mut nodes = Vec::with_capacity(count);
         for _ in 0..count {
-            nodes.push((Ino(reader.varint()?), Saved::read(&mut reader)?));
+            nodes.push((Ino(reader.varint()?), Saved::read(&mut reader, has_whole_directories)?));
         }
         reader.finish()?;
-        Ok(Self { below, epoch, next, numbers, nodes })
+        Ok(Self { below, epoch, next, numbers, nodes, has_whole_directories })
     }
+}
+
+fn read_numbers(reader: &mut Reader<'_>) -> Result<Option<Numbers>> {
+    if reader.u8()? == 0 {
+        return Ok(None);
+    }
+    let count = reader.count(2, "runs")?;
+    let mut runs = Vec::with_capacity(count);
+    let mut total = 0u64;
+    for _ in 0..count {
+        let (len, ino) = (reader.bounded(MAX as u64, "a run")?, reader.bounded(MAX_INO, "a number")?);
+        total += len;
+        runs.push((len, Ino(ino)));
+    }
+    let count = reader.count(2, "links")?;
+    let mut aliases = BTreeMap::new();
+    for _ in 0..count {
+        aliases.insert(reader.bounded(total, "an entry")?, Ino(reader.bounded(MAX_INO, "a number")?));
+    }
+    Ok(Some(Numbers::from_stored(runs, aliases)))
+}
+
+/// The numbers of version 1: of each entry, as the difference to the one before; none if they are as in a fresh mount.
+fn read_list(reader: &mut Reader<'_>) -> Result<Option<Numbers>> {
+    let count = reader.count(1, "numbers")?;
+    let mut numbers = Vec::with_capacity(count);
+    let mut before = 0i64;
+    for _ in 0..count {
+        before = before.wrapping_add(reader.signed()?);
+        numbers.push(Ino(before as u64 & MAX_INO));
+    }
+    Ok((count > 0).then(|| Numbers::of(numbers)))
+}
+
+/// Of a directory that has all its names, leaves those that are not as below.
+async fn lay_bare(nodes: &Nodes, node: &mut Node) -> store::Result<()> {
+    let below = match (node.directory(), node.below.first()) {
+        (Some(directory), Some(path)) => {
+            let kind = NodeKind::Directory(Directory { parent: directory.parent, slots: BTreeMap::new() });
+            nodes.fetch_names(&Node { kind, below: vec![path.clone()], ..node.clone() }).await?
+        }
+        _ => return Ok(()),
+    };
+    let Some(directory) = node.directory_mut() else { return Ok(()) };
+    for named in below {
+        let slot = Slot { ino: None, in_base: true };
+        let slot = directory.slots.entry(named.name.clone()).or_insert(slot);
+        slot.in_base = true;
+        if slot.ino == Some(named.ino) {
+            directory.slots.remove(&named.name);
+        }
+    }
+    Ok(())
 }
 
 fn read_lineage(reader: &mut Reader<'_>) -> Result<Lineage> {
@@ -212,18 +274,7 @@ fn saved(mut node: Node) -> Saved {
 
 /// Nodes that no name leads to are gone: nobody has them open after a resume.
 pub(super) fn drop_unreachable(table: &mut InodeTable) {
-    let mut reached = HashSet::from([Ino::ROOT]);
-    let mut open = vec![Ino::ROOT];
-    while let Some(ino) = open.pop() {
-        let children =
-            table.get(ino).and_then(Node::directory).into_iter().flat_map(|folder| folder.children.values());
-        for child in children {
-            if reached.insert(*child) {
-                open.push(*child);
-            }
-        }
-    }
-    let lost: Vec<Ino> = table.iter().map(|(ino, _)| ino).filter(|ino| !reached.contains(ino)).collect();
+    let lost: Vec<Ino> = table.iter().filter(|(_, node)| node.names == 0).map(|(ino, _)| ino).collect();
     for ino in lost {
         table.remove(ino);
     }
@@ -264,10 +315,11 @@ impl Saved {
             NodeKind::Directory(folder) => {
                 out.push(1);
                 out.put_varint(folder.parent.0);
-                out.put_varint(folder.children.len() as u64);
-                for (name, ino) in &folder.children {
+                out.put_varint(folder.slots.len() as u64);
+                for (name, slot) in &folder.slots {
                     out.put_bytes(name);
-                    out.put_varint(ino.0);
+                    out.put_varint(slot.ino.map_or(0, |ino| ino.0));
+                    out.push(slot.in_base.into());
                 }
             }
             NodeKind::Symlink { target } => {
@@ -287,7 +339,7 @@ impl Saved {
         }
     }
 
-    fn read(reader: &mut Reader<'_>) -> Result<Self> {
+    fn read(reader: &mut Reader<'_>, has_whole_directories: bool) -> Result<Self> {
         let mut number = || reader.bounded(u32::MAX.into(), "a number").map(|value| value as u32);
         let (mode, uid, gid, names) = (number()?, number()?, number()?, number()?);
         let (atime, mtime, ctime) = (read_time(reader)?, read_time(reader)?, read_time(reader)?);
@@ -306,12 +358,14 @@ impl Saved {
             }
             1 => {
                 let parent = Ino(reader.varint()?);
-                let mut children = BTreeMap::new();
+                let mut slots = BTreeMap::new();
                 for _ in 0..reader.count(2, "names")? {
                     let name = reader.bytes(MAX, "a name")?.to_vec();
-                    children.insert(name, Ino(reader.varint()?));
+                    let ino = Some(Ino(reader.varint()?)).filter(|ino| ino.0 > 0);
+                    let in_base = !has_whole_directories && reader.u8()? != 0;
+                    slots.insert(name, Slot { ino, in_base });
                 }
-                NodeKind::Directory(Directory { parent, children, folders: 0 })
+                NodeKind::Directory(Directory { parent, slots })
             }
             2 => NodeKind::Symlink { target: reader.bytes(MAX, "a link")?.to_vec() },
             3 => NodeKind::Fifo,
@@ -321,7 +375,7 @@ impl Saved {
             other => return Err(FormatError::Malformed(format!("a node of unknown kind {other}"))),
         };
         Ok(Self {
-            node: Node { kind, mode, uid, gid, atime, mtime, ctime, xattrs, names, changed },
+            node: Node { kind, mode, uid, gid, atime, mtime, ctime, xattrs, names, changed, below: Vec::new() },
             on_lower,
         })
     }
@@ -343,6 +397,5 @@ fn read_file(reader: &mut Reader<'_>, stale: bool) -> Result<FileNode> {
             start.checked_add(len).ok_or_else(|| FormatError::Malformed("an impossible span".to_owned()))?;
         spans.set(start..end, bytes, epoch);
     }
-    let lower: Option<Arc<LowerFile>> = None;
-    Ok(FileNode { size, lower, limit, limit_since_freeze, spans, generation, generation_epoch, stale })
+    Ok(FileNode { size, lower: None, limit, limit_since_freeze, spans, generation, generation_epoch, stale })
 }

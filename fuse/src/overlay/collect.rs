@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use store::{
+    Error, Result,
     format::{
         FormatError,
         tree::{Entry, Extent, Kind, Meta, TreePath},
@@ -11,8 +12,9 @@ use store::{
 };
 
 use super::{
-    inode_table::InodeTable,
     node::{FileNode, Ino, Node, NodeKind},
+    nodes::Nodes,
+    numbers::{Builder, Numbers},
 };
 
 /// A tree; the extents of changed files are not known yet.
@@ -35,16 +37,39 @@ pub struct Collected {
 impl Collected {
     /// Walks the nodes as a capture walks a directory: the same tree has the same entries. What
     /// is at a path of `exclusions` is left out.
-    pub fn of(table: &InodeTable, exclusions: &[String]) -> Result<Self, FormatError> {
+    pub async fn of(nodes: &Nodes, exclusions: &[String]) -> Result<Self> {
         let mut collected = Self::default();
-        let mut collector = Collector { table, exclusions, first: HashMap::new() };
-        collector.visit(&mut collected, TreePath::root(), Ino::ROOT)?;
+        let mut collector = Collector { nodes, exclusions, first: HashMap::new() };
+        collector.visit(&mut collected, TreePath::root(), Ino::ROOT).await?;
         Ok(collected)
+    }
+
+    /// The numbers of the tree's entries.
+    pub fn numbers(&self) -> Numbers {
+        let mut builder = Builder::default();
+        let mut links: HashMap<Ino, ()> = HashMap::new();
+        for (entry, ino) in self.entries.iter().zip(&self.numbers) {
+            match &entry.kind {
+                Kind::HardLink { .. } => builder.push(super::numbers::NONE, 1),
+                Kind::Symlink { .. } if links.insert(*ino, ()).is_some() => builder.push_alias(*ino),
+                _ => builder.push(*ino, 1),
+            }
+        }
+        builder.finish()
+    }
+
+    /// The paths of each node of those that are `wanted`.
+    pub fn paths(&self, wanted: impl Fn(Ino) -> bool) -> HashMap<Ino, Vec<TreePath>> {
+        let mut paths: HashMap<Ino, Vec<TreePath>> = HashMap::new();
+        for (entry, ino) in self.entries.iter().zip(&self.numbers).filter(|(_, ino)| wanted(**ino)) {
+            paths.entry(*ino).or_default().push(entry.path.clone());
+        }
+        paths
     }
 }
 
 struct Collector<'a> {
-    table: &'a InodeTable,
+    nodes: &'a Nodes,
     exclusions: &'a [String],
     /// The first path of each file that has several.
     first: HashMap<Ino, TreePath>,
@@ -52,19 +77,19 @@ struct Collector<'a> {
 
 impl Collector<'_> {
     /// Goes through `root` and everything in it, without recursion: a tree may be deep.
-    fn visit(&mut self, out: &mut Collected, root: TreePath, ino: Ino) -> Result<(), FormatError> {
+    async fn visit(&mut self, out: &mut Collected, root: TreePath, ino: Ino) -> Result<()> {
         let mut open = vec![(root, ino)];
         while let Some((path, ino)) = open.pop() {
-            let Some(node) = self.table.get(ino) else { continue };
+            let Some(node) = self.nodes.fetch(ino).await? else { continue };
             if self.exclusions.iter().any(|excluded| excluded.as_bytes() == path.as_bytes()) {
                 continue;
             }
-            let Some(kind) = self.kind(out, &path, ino, node) else { continue };
+            let Some(kind) = self.kind(out, &path, ino, &node) else { continue };
             let link = matches!(kind, Kind::HardLink { .. });
-            let meta = if link { Meta::default() } else { meta(node) };
-            if let Some(folder) = node.directory() {
-                for (name, child) in folder.children.iter().rev() {
-                    open.push((path.join(name)?, *child));
+            let meta = if link { Meta::default() } else { meta(&node) };
+            if node.directory().is_some() {
+                for named in self.nodes.fetch_names(&node).await?.into_iter().rev() {
+                    open.push((path.join(&named.name).map_err(unstorable)?, named.ino));
                 }
             }
             out.entries.push(Entry { path, meta, kind });
@@ -110,7 +135,11 @@ impl Collector<'_> {
     }
 }
 
-fn meta(node: &Node) -> Meta {
+fn unstorable(error: FormatError) -> Error {
+    Error::InvalidInput { what: format!("the tree cannot be stored: {error}") }
+}
+
+pub(super) fn meta(node: &Node) -> Meta {
     let xattrs = match node.kind {
         NodeKind::File(_) | NodeKind::Directory(_) => {
             node.xattrs.iter().map(|(name, value)| (name.clone(), value.clone())).collect()

@@ -1,21 +1,16 @@
-//! `InodeTable` holds all nodes of the file system by number, and applies changes to them.
+//! `InodeTable` holds the nodes that differ from the snapshot below by number, and applies changes to them.
 
 use std::{
-    collections::{BTreeMap, HashMap, hash_map::Entry as MapEntry},
+    collections::{BTreeMap, HashMap, HashSet},
     hash::{BuildHasherDefault, Hasher},
-    sync::Arc,
 };
 
-use store::format::{
-    table::Location,
-    tree::{Entry, Kind, Meta, Time, is_plain_xattr},
-};
+use store::format::tree::{Meta, Time};
 
 use super::{
     change::{Change, NewKind, Setting},
-    node::{Directory, FileNode, Ino, Node, NodeKind},
+    node::{Directory, FileNode, Ino, Node, NodeKind, Slot},
 };
-use crate::lower::LowerFile;
 
 /// A change that does not fit: the journal is not of this snapshot, or is damaged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,8 +38,7 @@ impl Hasher for InoHasher {
     }
 }
 
-/// In boxes: a table of nodes themselves would be mostly empty memory, and all of it is touched
-/// before a mount is ready.
+/// In boxes: a table of nodes themselves would be mostly empty memory.
 type Nodes = HashMap<Ino, Box<Node>, BuildHasherDefault<InoHasher>>;
 
 #[derive(Clone, Debug)]
@@ -53,73 +47,39 @@ pub struct InodeTable {
     next: Ino,
     /// Changes made now belong to this epoch; the first is 1.
     pub epoch: u64,
+    /// Nodes of the snapshot that have lost all their names, and that nobody uses any more.
+    gone: HashSet<Ino>,
+    /// The last data file of each file that has left the table: it may still be there, and takes no more bytes.
+    generations: HashMap<Ino, u32>,
 }
 
 impl InodeTable {
-    /// An empty root.
-    pub fn empty(root: Meta) -> Self {
-        let kind =
-            NodeKind::Directory(Directory { parent: Ino::ROOT, children: BTreeMap::new(), folders: 0 });
-        let node = Node { names: 1, ..node(&root, kind) };
-        Self { nodes: Nodes::from_iter([(Ino::ROOT, Box::new(node))]), next: Ino(2), epoch: 1 }
+    /// Without any node. The next new one gets this number.
+    pub fn above(next: Ino) -> Self {
+        let (gone, generations) = (HashSet::new(), HashMap::new());
+        Self { nodes: Nodes::default(), next: next.max(Ino(2)), epoch: 1, gone, generations }
     }
 
-    /// The nodes of a snapshot. Entry `at` gets the number `number(at)`; another name of a file
-    /// gets that of the file. Symbolic links of the same number are names of one node.
-    pub fn of(
-        entries: &[Entry],
-        locations: &[Location],
-        number: impl Fn(usize) -> Ino,
-    ) -> Result<Self, Misfit> {
-        let mut locations = locations.iter().copied();
-        let mut nodes = Nodes::with_capacity_and_hasher(entries.len(), Default::default());
-        // The directories above the entry before: whatever comes next lies in one of them.
-        let mut above: Vec<(&[u8], Ino)> = Vec::new();
-        let mut next = Ino(2);
-        for (at, entry) in entries.iter().enumerate() {
-            let misfit = || Misfit(entry.path.to_string());
-            let parent = match entry.path.parent() {
-                None => Ino::ROOT,
-                Some(path) => {
-                    while above.last().is_some_and(|(last, _)| *last != path) {
-                        above.pop();
-                    }
-                    above.last().ok_or_else(misfit)?.1
-                }
-            };
-            let ino = match &entry.kind {
-                Kind::HardLink { target } => {
-                    let first = entries[..at].binary_search_by(|entry| entry.path.cmp(target));
-                    number(first.map_err(|_| misfit())?)
-                }
-                _ => number(at),
-            };
-            if entry.kind == Kind::Directory {
-                above.push((entry.path.as_bytes(), ino));
-            }
-            next = next.max(Ino(ino.0 + 1));
-            if let Some(kind) = below(entry, parent, &mut locations) {
-                let node = plain_node(&entry.meta, kind);
-                match nodes.entry(ino) {
-                    MapEntry::Vacant(vacant) => drop(vacant.insert(Box::new(node))),
-                    // Another name of a link, which a snapshot has as another link.
-                    MapEntry::Occupied(first) if is_same_link(first.get(), &node) => {}
-                    MapEntry::Occupied(_) => return Err(misfit()),
-                }
-            }
-            let named = nodes.get_mut(&ino).ok_or_else(misfit)?;
-            named.names += 1;
-            if !entry.path.is_root() {
-                let folder =
-                    nodes.get_mut(&parent).and_then(|node| node.directory_mut()).ok_or_else(misfit)?;
-                folder.children.insert(entry.path.name().to_vec(), ino);
-                folder.folders += u32::from(entry.kind == Kind::Directory);
-            }
-        }
-        if !nodes.contains_key(&Ino::ROOT) {
-            return Err(Misfit("there is no root".to_owned()));
-        }
-        Ok(Self { nodes, next, epoch: 1 })
+    /// An empty root.
+    pub fn empty(root: Meta) -> Self {
+        let kind = NodeKind::Directory(Directory { parent: Ino::ROOT, slots: BTreeMap::new() });
+        let mut table = Self::above(Ino(2));
+        table.put(Ino::ROOT, Node { names: 1, ..Node::new(&root, kind) });
+        table
+    }
+
+    /// How many nodes it has.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Whether this node of the snapshot is no more.
+    pub fn is_gone(&self, ino: Ino) -> bool {
+        self.gone.contains(&ino)
     }
 
     pub fn get(&self, ino: Ino) -> Option<&Node> {
@@ -128,10 +88,6 @@ impl InodeTable {
 
     pub fn get_mut(&mut self, ino: Ino) -> Option<&mut Node> {
         self.nodes.get_mut(&ino).map(AsMut::as_mut)
-    }
-
-    pub fn child(&self, parent: Ino, name: &[u8]) -> Option<Ino> {
-        self.get(parent)?.directory()?.children.get(name).copied()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Ino, &Node)> {
@@ -157,35 +113,41 @@ impl InodeTable {
         self.nodes.insert(ino, Box::new(node));
     }
 
+    /// Takes a node of the snapshot in.
+    pub fn hold(&mut self, ino: Ino, mut node: Node) {
+        if let (Some(file), Some(last)) = (node.file_mut(), self.generations.get(&ino)) {
+            (file.generation, file.stale) = (*last, true);
+        }
+        self.nodes.insert(ino, Box::new(node));
+    }
+
+    /// The last data file of a file that has left the table.
+    pub fn last_generation(&self, ino: Ino) -> Option<u32> {
+        self.generations.get(&ino).copied()
+    }
+
     /// Forgets a node that has no name and that nobody uses.
     pub fn remove(&mut self, ino: Ino) -> Option<Node> {
-        self.nodes.remove(&ino).map(|node| *node)
+        let node = self.nodes.remove(&ino)?;
+        if !node.below.is_empty() {
+            self.gone.insert(ino);
+        }
+        Some(*node)
     }
 
-    /// Counts the directories in each directory, after nodes were put in.
-    pub fn count_folders(&mut self) {
-        let is_folder = |ino: &&Ino| self.get(**ino).is_some_and(|node| node.directory().is_some());
-        let folders = self.iter().filter_map(|(ino, node)| Some((ino, node.directory()?)));
-        let counted: Vec<(Ino, usize)> =
-            folders.map(|(ino, folder)| (ino, folder.children.values().filter(is_folder).count())).collect();
-        for (ino, count) in counted {
-            if let Some(folder) = self.get_mut(ino).and_then(Node::directory_mut) {
-                folder.folders = count as u32;
-            }
+    /// Drops a node that is as the snapshot below has it.
+    pub fn release(&mut self, ino: Ino) {
+        let node = self.nodes.remove(&ino);
+        if let Some(file) = node.as_ref().and_then(|node| node.file())
+            && (file.stale || file.generation > 0 || !file.spans.is_empty())
+        {
+            self.generations.insert(ino, file.generation);
         }
     }
 
-    /// Whether `ino` is `of` or lies somewhere in it.
-    pub fn is_within(&self, mut ino: Ino, of: Ino) -> bool {
-        loop {
-            if ino == of {
-                return true;
-            }
-            match self.get(ino).and_then(Node::directory) {
-                Some(directory) if directory.parent != ino => ino = directory.parent,
-                _ => return false,
-            }
-        }
+    /// Of the nodes that are no more, those that the snapshot below has from now on are still none.
+    pub fn keep_gone(&mut self, is_below: impl Fn(Ino) -> bool) {
+        self.gone.retain(|ino| is_below(*ino));
     }
 
     /// The nodes that something was changed of after `epoch`; after 0, since the snapshot.
@@ -200,7 +162,7 @@ impl InodeTable {
         match change {
             Change::Create { parent, name, ino, kind, mode, uid, gid, time } => {
                 let meta = Meta { mode: *mode, uid: *uid, gid: *gid, mtime: *time, ..Meta::default() };
-                let node = Node { names: 1, changed: epoch, ..node(&meta, new_kind(kind, *parent)) };
+                let node = Node { names: 1, changed: epoch, ..Node::new(&meta, new_kind(kind, *parent)) };
                 if *ino < self.next {
                     return Err(misfit());
                 }
@@ -302,22 +264,25 @@ impl InodeTable {
     fn add_name(&mut self, parent: Ino, name: &[u8], ino: Ino, time: Time) -> Option<()> {
         let folder = self.changed(parent, time)?;
         folder.mtime = time;
-        if folder.directory_mut()?.children.insert(name.to_vec(), ino).is_some() {
+        let new = Slot { ino: None, in_base: false };
+        let slot = folder.directory_mut()?.slots.entry(name.to_vec()).or_insert(new);
+        if slot.ino.replace(ino).is_some() {
             return None;
         }
         if let Some(directory) = self.nodes.get_mut(&ino)?.directory_mut() {
             directory.parent = parent;
-            self.nodes.get_mut(&parent)?.directory_mut()?.folders += 1;
         }
         Some(())
     }
 
     fn take_name(&mut self, parent: Ino, name: &[u8], time: Time) -> Option<Ino> {
-        let ino = self.nodes.get_mut(&parent)?.directory_mut()?.children.remove(name)?;
-        let is_folder = self.nodes.get(&ino).is_some_and(|node| node.directory().is_some());
-        let folder = self.changed(parent, time)?;
-        folder.mtime = time;
-        folder.directory_mut()?.folders -= u32::from(is_folder);
+        let slots = &mut self.nodes.get_mut(&parent)?.directory_mut()?.slots;
+        let slot = slots.get_mut(name)?;
+        let ino = slot.ino.take()?;
+        if !slot.in_base {
+            slots.remove(name);
+        }
+        self.changed(parent, time)?.mtime = time;
         Some(ino)
     }
 
@@ -328,54 +293,11 @@ impl InodeTable {
     }
 }
 
-/// Whether both are symbolic links to the same, with the same attributes.
-fn is_same_link(first: &Node, other: &Node) -> bool {
-    matches!(first.kind, NodeKind::Symlink { .. }) && Node { names: other.names, ..first.clone() } == *other
-}
-
-/// A node of the snapshot. Whoever copies files out of a mount copies what they are given: nothing
-/// that lends rights.
-fn plain_node(meta: &Meta, kind: NodeKind) -> Node {
-    let mut node = node(meta, kind);
-    node.mode = meta.plain_mode();
-    node.xattrs.retain(|name, _| is_plain_xattr(name));
-    node
-}
-
-fn node(meta: &Meta, kind: NodeKind) -> Node {
-    Node {
-        kind,
-        mode: meta.mode,
-        uid: meta.uid,
-        gid: meta.gid,
-        atime: meta.mtime,
-        mtime: meta.mtime,
-        ctime: meta.mtime,
-        xattrs: meta.xattrs.iter().cloned().collect(),
-        names: 0,
-        changed: 0,
-    }
-}
-
-/// What an entry is as a node; `None` for another name of one.
-fn below(entry: &Entry, parent: Ino, locations: &mut impl Iterator<Item = Location>) -> Option<NodeKind> {
-    Some(match &entry.kind {
-        Kind::File { .. } => NodeKind::File(FileNode::of(Arc::new(LowerFile::of(entry, locations)?))),
-        Kind::Directory => NodeKind::Directory(Directory { parent, children: BTreeMap::new(), folders: 0 }),
-        Kind::Symlink { target } => NodeKind::Symlink { target: target.clone() },
-        Kind::Fifo => NodeKind::Fifo,
-        Kind::Socket => NodeKind::Socket,
-        Kind::CharDevice { device } => NodeKind::CharDevice { device: *device },
-        Kind::BlockDevice { device } => NodeKind::BlockDevice { device: *device },
-        Kind::HardLink { .. } => return None,
-    })
-}
-
 fn new_kind(kind: &NewKind, parent: Ino) -> NodeKind {
     match kind {
         NewKind::File => NodeKind::File(FileNode::default()),
         NewKind::Directory => {
-            NodeKind::Directory(Directory { parent, children: BTreeMap::new(), folders: 0 })
+            NodeKind::Directory(Directory { parent, slots: BTreeMap::new() })
         }
         NewKind::Symlink { target } => NodeKind::Symlink { target: target.clone() },
         NewKind::Fifo => NodeKind::Fifo,

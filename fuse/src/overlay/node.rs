@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-use store::format::tree::Time;
+use store::format::tree::{Meta, Time, TreePath};
 
 use super::spans::{Bytes, Spans};
 use crate::lower::LowerFile;
@@ -34,6 +34,8 @@ pub struct Node {
     /// In which epoch something other than its bytes was changed last; 0 if it is as in the
     /// snapshot.
     pub changed: u64,
+    /// Its names in the snapshot below, in order; none if it is new.
+    pub below: Vec<TreePath>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,13 +49,21 @@ pub enum NodeKind {
     BlockDevice { device: u64 },
 }
 
+/// A directory: some of its names are changed, the rest are those of the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     pub parent: Ino,
-    /// In the order of their bytes, which is the order of a tree.
-    pub children: BTreeMap<Vec<u8>, Ino>,
-    /// How many of them are directories: asked for whenever something in it changes.
-    pub folders: u32,
+    /// The names that may not be as below, in the order of their bytes, which is the order of a tree.
+    pub slots: BTreeMap<Vec<u8>, Slot>,
+}
+
+/// What a name leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// `None` if the name was removed.
+    pub ino: Option<Ino>,
+    /// Whether the directory has such a name in the snapshot below, whatever it leads to there.
+    pub in_base: bool,
 }
 
 /// A regular file: some of its bytes are changed, the rest are those of the snapshot.
@@ -197,6 +207,23 @@ impl FileNode {
 }
 
 impl Node {
+    /// A node of this kind that has no name yet.
+    pub fn new(meta: &Meta, kind: NodeKind) -> Self {
+        Self {
+            kind,
+            mode: meta.mode,
+            uid: meta.uid,
+            gid: meta.gid,
+            atime: meta.mtime,
+            mtime: meta.mtime,
+            ctime: meta.mtime,
+            xattrs: meta.xattrs.iter().cloned().collect(),
+            names: 0,
+            changed: 0,
+            below: Vec::new(),
+        }
+    }
+
     pub fn file(&self) -> Option<&FileNode> {
         match &self.kind {
             NodeKind::File(file) => Some(file),

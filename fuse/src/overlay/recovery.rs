@@ -6,20 +6,17 @@
 //! write counts only if its bytes are the ones that were written. What was synced always
 //! counts.
 
-use std::{collections::HashMap, fs::File, io, os::unix::fs::FileExt};
+use std::{collections::HashMap, fs::File, io, os::unix::fs::FileExt, sync::Arc};
 
-use store::{
-    Error, Result,
-    format::{table::Location, tree::Entry},
-};
+use store::{Error, Result, content::snapshot_tree::SnapshotTree};
 
 use super::{
     change::{Change, Intent},
     checkpoint::{Below, Checkpoint, drop_unreachable},
-    collect::Collected,
     inode_table::InodeTable,
     journal::{Found, Journal},
     node::Ino,
+    nodes::{Nodes, Unmade},
     session::SessionDir,
     spans::Bytes,
     upper::Upper,
@@ -36,14 +33,12 @@ pub struct Unfinished {
 /// A session as it was.
 #[derive(Debug)]
 pub struct Recovered {
-    pub table: InodeTable,
+    pub nodes: Nodes,
     pub journal: Journal,
     pub upper: Upper,
     pub intent: Option<Intent>,
-    /// The numbers that the entries of the snapshot it was to make have.
-    pub intended: Vec<Ino>,
-    /// The numbers of the snapshot's entries.
-    pub numbers: Vec<Ino>,
+    /// The nodes that the snapshot it was to make was to have.
+    pub intended: Option<Nodes>,
     /// Writes that were lost with the machine: nobody was told that they were safe.
     pub lost_writes: u64,
 }
@@ -90,23 +85,15 @@ impl Unfinished {
         }) || self.base.has_changes()
     }
 
-    /// Brings it back above the snapshot with these `entries`. `exclusions` are what its commits
-    /// leave out.
-    pub fn recover(
-        self,
-        session: &SessionDir,
-        entries: &[Entry],
-        locations: &[Location],
-        exclusions: &[String],
-    ) -> Result<Recovered> {
+    /// Brings it back above the snapshot with this tree. Blocks for as long as its data files are looked at.
+    pub async fn recover(self, session: &SessionDir, tree: Option<Arc<SnapshotTree>>) -> Result<Recovered> {
         let Self { base, found, same_boot } = self;
         let path = session.journal();
         let damaged = |reason: &dyn ToString| Error::damaged(path.display(), reason.to_string());
-        let numbers = (0..entries.len()).map(|at| base.number(at)).collect();
-        let mut table = base.table(entries, locations).map_err(|error| damaged(&error))?;
+        let mut nodes = base.nodes(tree).await?;
         let upper = Upper::new(session.data());
         let synced = synced(&found);
-        let (mut intended, mut intent) = (Vec::new(), None);
+        let (mut intended, mut intent) = (None, None);
         let mut lost_writes = 0;
         for (number, change) in &found.changes {
             if let Change::Write { ino, generation, offset, len, crc, .. } = change
@@ -119,7 +106,7 @@ impl Unfinished {
             }
             match change {
                 Change::Epoch { .. } => {
-                    intended = Collected::of(&table, exclusions).map_err(|error| damaged(&error))?.numbers;
+                    intended = Some(nodes.clone());
                     // What files were when it was meant is no longer known.
                     intent = None;
                 }
@@ -127,9 +114,14 @@ impl Unfinished {
                 Change::NoIntent => intent = None,
                 _ => {}
             }
-            table.apply(change).map_err(|error| damaged(&error))?;
+            while let Err(unmade) = nodes.apply(change) {
+                match unmade {
+                    Unmade::Missing(missing) => missing.load().await?,
+                    Unmade::Misfit(misfit) => return Err(damaged(&misfit)),
+                }
+            }
         }
-        drop_unreachable(&mut table);
+        drop_unreachable(&mut nodes.table);
         let journal =
             Journal::resume(&path, &found).map_err(|error| Error::io("cannot open", &path, error))?;
         // Whoever moved it to its place may have ended before that was on disk.
@@ -137,8 +129,8 @@ impl Unfinished {
         flushed.map_err(|error| Error::io("cannot flush", session.path(), error))?;
         // Only now is the journal on disk that has no use for them: one that was shortened, or
         // replaced by the one before it, when the machine stops after this would name them still.
-        drop_unused(&table, &upper).map_err(|error| Error::io("cannot read", upper.folder(), error))?;
-        Ok(Recovered { table, journal, upper, intent, intended, numbers, lost_writes })
+        drop_unused(&nodes.table, &upper).map_err(|error| Error::io("cannot read", upper.folder(), error))?;
+        Ok(Recovered { nodes, journal, upper, intent, intended, lost_writes })
     }
 }
 

@@ -6,6 +6,6 @@ mod mounted;
 mod play;
 mod step;
 
-pub use mounted::{ME, Mounted, Pending};
+pub use mounted::{ME, Mounted, Pending, Room};
 pub use play::play;
 pub use step::Step;

@@ -3,9 +3,11 @@
 use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
 use fuse::{
-    fs::{Caller, Fs},
+    Errno,
+    freeze::Taken,
+    fs::{Answer, Caller, Fs, Unanswered},
     overlay::{
-        checkpoint::{self, Below},
+        checkpoint::{Below, Checkpoint},
         journal::Journal,
         node::Ino,
         recovery::{Recovered, Unfinished},
@@ -15,13 +17,13 @@ use fuse::{
 };
 use store::{
     bucket::MemoryBucket,
-    content::chunk_fetcher::{ChunkFetcher, Limits},
+    content::{
+        chunk_fetcher::{ChunkFetcher, Limits},
+        snapshot_tree::SnapshotTree,
+    },
     format::tree::Meta,
     id::SnapshotId,
-    ops::{
-        read::open::Opened,
-        write::commit::{self, Base, Stored},
-    },
+    ops::write::commit::{self, Base, Stored},
     progress::Silent,
 };
 use tempfile::TempDir;
@@ -42,14 +44,24 @@ pub struct Mounted {
     pub session: SessionDir,
     pub fs: Arc<Fs>,
     base: Option<Base>,
+    room: Room,
+}
+
+/// How much of a tree is held in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Room {
+    /// As much as a mount holds.
+    #[default]
+    Plenty,
+    /// As good as nothing: what is asked for was dropped, and is read again from the store.
+    None,
 }
 
 /// A snapshot that the overlay does not stand on yet.
 #[derive(Debug)]
 pub struct Pending {
     id: SnapshotId,
-    epoch: u64,
-    numbers: Vec<Ino>,
+    taken: Taken,
     /// `None` if nothing had changed.
     stored: Option<Stored>,
 }
@@ -66,37 +78,66 @@ impl Mounted {
         let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), None).await;
         let session = SessionDir::create(folder, SESSION).unwrap();
         let meta = Meta { mode: 0o700, ..Meta::default() };
-        let base = checkpoint::Checkpoint::fresh(None, &meta);
+        let base = Checkpoint::fresh(None, &meta);
         let journal = Journal::create(&session.journal(), &base.encode(), &[]).unwrap();
         let recovered = Recovered {
-            table: base.table(&[], &[]).unwrap(),
+            nodes: base.nodes(None).await.unwrap(),
             journal,
             upper: Upper::new(session.data()),
             intent: None,
-            intended: Vec::new(),
-            numbers: Vec::new(),
+            intended: None,
             lost_writes: 0,
         };
-        let fs = Self::fs(&fixture, recovered, None);
-        Self { fixture, _folder: None, session, fs, base: None }
+        let fs = Self::fs(&fixture, recovered, None, Room::Plenty);
+        Self { fixture, _folder: None, session, fs, base: None, room: Room::Plenty }
+    }
+
+    /// The same, with so much room for what is read.
+    pub fn with(self, room: Room) -> Self {
+        Self { room, ..self }
     }
 
     /// The same session as somebody left it in `folder`, over the same snapshot.
     pub async fn found_in(&self, folder: TempDir, same_boot: bool) -> Self {
         let session = SessionDir::open(&folder.path().join(SESSION)).unwrap().unwrap();
-        let (fixture, base) = (self.fixture.clone(), self.base.clone());
-        let fs = Box::pin(Self::recover(&fixture, base.as_ref(), &session, same_boot)).await.unwrap();
-        Self { fixture, _folder: Some(folder), session, fs, base }
+        let (fixture, base, room) = (self.fixture.clone(), self.base.clone(), self.room);
+        let fs = Box::pin(Self::recover(&fixture, base.as_ref(), &session, same_boot, room)).await.unwrap();
+        Self { fixture, _folder: Some(folder), session, fs, base, room }
     }
 
-    fn fs(fixture: &StoreFixture, recovered: Recovered, below: Option<Below>) -> Arc<Fs> {
+    fn fs(fixture: &StoreFixture, recovered: Recovered, below: Option<Below>, room: Room) -> Arc<Fs> {
         let lazy = ChunkFetcher::new(
             fixture.store.clone(),
             Handle::current(),
             Limits::default(),
             Default::default(),
         );
-        Arc::new(Fs::new(recovered, below, Arc::new(lazy), Vec::new()))
+        let nodes = match room {
+            Room::Plenty => recovered.nodes,
+            Room::None => recovered.nodes.keeping(0),
+        };
+        Arc::new(Fs::new(Recovered { nodes, ..recovered }, below, Arc::new(lazy), Vec::new()))
+    }
+
+    /// The tree of a snapshot, whole or by need.
+    async fn tree(fixture: &StoreFixture, base: &Base, room: Room) -> store::Result<Arc<SnapshotTree>> {
+        Ok(Arc::new(match room {
+            Room::Plenty => SnapshotTree::of(&fixture.store, Arc::clone(&base.metadata))?,
+            Room::None => SnapshotTree::by_need(&fixture.store, &base.record).await?.holding(0),
+        }))
+    }
+
+    /// Asks the file system until there is an answer, and has loaded what that needs.
+    pub fn ask<T>(&self, mut ask: impl FnMut(&Fs) -> Answer<T>) -> Result<T, Errno> {
+        loop {
+            match ask(&self.fs) {
+                Ok(answer) => return Ok(answer),
+                Err(Unanswered::Refused(errno)) => return Err(errno),
+                Err(Unanswered::Missing(missing)) => {
+                    awaited(missing.load()).map_err(|_| Errno::IO)?;
+                }
+            }
+        }
     }
 
     /// The daemon is gone; another takes up what it left.
@@ -106,7 +147,8 @@ impl Mounted {
 
     /// As [`Self::kill`]; if what it left cannot be taken up, nothing happens.
     pub async fn try_kill(&mut self, same_boot: bool) -> store::Result<()> {
-        let recovering = Self::recover(&self.fixture, self.base.as_ref(), &self.session, same_boot);
+        let recovering =
+            Self::recover(&self.fixture, self.base.as_ref(), &self.session, same_boot, self.room);
         self.fs = Box::pin(recovering).await?;
         Ok(())
     }
@@ -116,24 +158,23 @@ impl Mounted {
         base: Option<&Base>,
         session: &SessionDir,
         same_boot: bool,
+        room: Room,
     ) -> store::Result<Arc<Fs>> {
         let unfinished = Unfinished::read(session, same_boot)?;
         let below = unfinished.below().cloned();
-        let opened = match base {
-            Some(base) => Some(Opened::load(&fixture.store, base.record.clone()).await?),
+        let tree = match base {
+            Some(base) => Some(Self::tree(fixture, base, room).await?),
             None => None,
         };
         assert_eq!(below.as_ref().map(|below| below.record), base.map(|base| base.record.record));
-        let (entries, locations) =
-            opened.as_ref().map_or((&[][..], &[][..]), |opened| (&opened.entries[..], &opened.locations[..]));
-        let recovered = unfinished.recover(session, entries, locations, &[])?;
-        Ok(Self::fs(fixture, recovered, below))
+        let recovered = unfinished.recover(session, tree).await?;
+        Ok(Self::fs(fixture, recovered, below, room))
     }
 
     /// Stores what there is. What is stored is what a capture of the same tree would be.
     pub async fn commit(&mut self) {
-        let Pending { id, epoch, stored, .. } = Box::pin(self.store(|_| {})).await;
-        assert!(!self.fs.is_changed_since(epoch), "nothing is at stake after a commit");
+        let Pending { id, taken, stored } = Box::pin(self.store(|_| {})).await;
+        assert!(!self.fs.is_changed_since(taken.epoch), "nothing is at stake after a commit");
         // What was changed to what it had been is stored nowhere else, and stays marked.
         if stored.is_some() {
             assert_eq!(self.fs.dirty_bytes(), 0, "what is committed leaves the overlay");
@@ -162,9 +203,10 @@ impl Mounted {
     /// Stores what there is, and leaves it in the overlay.
     pub async fn stored(&mut self, happens: impl FnOnce(&Fs)) -> Pending {
         let closed = self.fs.close_when_quiet(Duration::ZERO).unwrap();
-        let frozen = self.fs.freeze(&closed, &Handle::current()).unwrap();
+        let frozen = self.fs.freeze(&closed).unwrap();
         drop(closed);
         happens(&self.fs);
+        let frozen = frozen.list(&Handle::current()).await.unwrap();
         let (report, stored) = commit::commit(
             &self.fixture.store,
             commit_request(&self.fixture.lineage, Path::new("/mnt")),
@@ -177,30 +219,35 @@ impl Mounted {
         )
         .await
         .unwrap();
-        Pending { id: report.snapshot_id, epoch: frozen.epoch, numbers: frozen.numbers, stored }
+        Pending { id: report.snapshot_id, taken: frozen.taken, stored }
     }
 
     /// What was stored leaves the overlay.
     pub fn rebase(&mut self, pending: &Pending) -> store::Result<()> {
-        let Pending { epoch, numbers, stored, .. } = pending;
-        let Some(Stored { record, metadata, entries, locations }) = stored else { return Ok(()) };
+        let Pending { taken, stored, .. } = pending;
+        let Some(Stored { record, metadata, .. }) = stored else { return Ok(()) };
         let (lineage, id) = (self.fixture.lineage.clone(), record.record);
         let below = Below { lineage, record: id, generation: record.generation };
-        self.fs.rebase(&self.session, *epoch, numbers.clone(), below, entries, locations)?;
-        self.base = Some(Base { record: record.clone(), metadata: Arc::clone(metadata) });
+        let base = Base { record: record.clone(), metadata: Arc::clone(metadata) };
+        let onto = awaited(async {
+            let tree = Self::tree(&self.fixture, &base, self.room).await?;
+            taken.clone().stored_as(tree).await
+        })?;
+        self.fs.rebase(&self.session, onto, below)?;
+        self.base = Some(base);
         Ok(())
     }
 
     pub(super) fn ino(&self, path: &str) -> Ino {
         path.split('/').filter(|name| !name.is_empty()).fold(Ino::ROOT, |at, name| {
-            self.fs.lookup(at, name.as_bytes()).unwrap_or_else(|errno| panic!("{path}: {errno}")).ino
+            self.ask(|fs| fs.lookup(at, name.as_bytes())).unwrap_or_else(|errno| panic!("{path}: {errno}")).ino
         })
     }
 
     pub async fn read(&self, path: &str) -> Vec<u8> {
         let ino = self.ino(path);
-        let size = self.fs.attributes(ino).unwrap().size;
-        let plan = self.fs.plan(ino, None, 0, size as u32).unwrap();
+        let size = self.ask(|fs| fs.attributes(ino)).unwrap().size;
+        let plan = self.ask(|fs| fs.plan(ino, None, 0, size as u32)).unwrap();
         match self.fs.read_now(&plan) {
             Some(read) => read.unwrap(),
             None => self.fs.read_later(plan).await.unwrap(),
@@ -212,8 +259,9 @@ impl Mounted {
         let mut open = vec![String::new()];
         while let Some(folder) = open.pop() {
             seen.insert(folder.clone());
-            let handle = self.fs.open_directory(self.ino(&folder)).unwrap();
-            for listed in self.fs.list(handle, 0).unwrap().iter().skip(2) {
+            let ino = self.ino(&folder);
+            let handle = self.ask(|fs| fs.open_directory(ino)).unwrap();
+            for listed in self.ask(|fs| fs.list(handle, 0)).unwrap().iter().skip(2) {
                 let name = String::from_utf8(listed.name.clone()).unwrap();
                 let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
                 let thing = *model.names.get(&path).unwrap_or_else(|| panic!("{path} should not be there"));
@@ -225,9 +273,9 @@ impl Mounted {
                     Thing::File(id) => {
                         assert!(self.read(&path).await == model.contents[&id], "{path} has other bytes");
                     }
-                    Thing::Link(_) => assert_eq!(self.fs.read_link(listed.ino).unwrap(), b"target"),
+                    Thing::Link(_) => assert_eq!(self.ask(|fs| fs.read_link(listed.ino)).unwrap(), b"target"),
                 }
-                let links = self.fs.attributes(listed.ino).unwrap().links as usize;
+                let links = self.ask(|fs| fs.attributes(listed.ino)).unwrap().links as usize;
                 assert_eq!(links, model.links(thing), "{path}");
                 seen.insert(path);
             }
@@ -235,4 +283,9 @@ impl Mounted {
         }
         assert_eq!(seen, model.names.keys().cloned().collect());
     }
+}
+
+/// Waits for something where nothing else can.
+fn awaited<T>(work: impl Future<Output = T>) -> T {
+    tokio::task::block_in_place(|| Handle::current().block_on(work))
 }

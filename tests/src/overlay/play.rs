@@ -1,7 +1,7 @@
 //! `play` has a file system and its model take the same steps.
 
 use fuse::{
-    fs::{Allocation, Must, Replace, SetAttributes},
+    fs::{Allocation, Fs, Must, Replace, SetAttributes},
     overlay::change::NewKind,
 };
 
@@ -67,8 +67,8 @@ impl Play {
     fn make(&mut self, folder: usize, name: u8, kind: NewKind) {
         let path = join(&self.model.folder(folder), name);
         let (parent, name) = split(&path);
-        let fs = &self.mounted.fs;
-        let made = fs.make(&fs.enter(), ME, self.mounted.ino(parent), name, kind.clone(), 0o755);
+        let parent = self.mounted.ino(parent);
+        let made = self.mounted.ask(|fs| fs.make(&fs.enter(), ME, parent, name, kind.clone(), 0o755));
         assert_eq!(made.is_ok(), !self.model.has(&path), "{path}");
         if made.is_err() {
             return;
@@ -84,8 +84,8 @@ impl Play {
         let Some(file) = self.model.linkable(file) else { return };
         let path = join(&self.model.folder(folder), name);
         let (parent, name) = split(&path);
-        let fs = &self.mounted.fs;
-        let linked = fs.link(&fs.enter(), self.mounted.ino(&file), self.mounted.ino(parent), name);
+        let (ino, parent) = (self.mounted.ino(&file), self.mounted.ino(parent));
+        let linked = self.mounted.ask(|fs| fs.link(&fs.enter(), ino, parent, name));
         assert_eq!(linked.is_ok(), !self.model.has(&path), "{file} as {path}");
         if linked.is_ok() {
             self.model.names.insert(path, self.model.names[&file]);
@@ -98,8 +98,8 @@ impl Play {
         let ((parent, old), (new_parent, new)) = (split(&from), split(&to));
         let replace = if exchange { Replace::Exchange } else { Replace::Yes };
         let (parent, new_parent) = (self.mounted.ino(parent), self.mounted.ino(new_parent));
-        let fs = &self.mounted.fs;
-        let renamed = fs.rename(&fs.enter(), parent, old, new_parent, new, replace);
+        let renamed =
+            self.mounted.ask(|fs| fs.rename(&fs.enter(), parent, old, new_parent, new, replace));
         let may = self.model.may_rename(&from, &to, exchange);
         assert_eq!(renamed.is_ok(), may, "{from} to {to}, {replace:?}: {renamed:?}");
         if may {
@@ -111,11 +111,11 @@ impl Play {
         let Some(path) = self.model.anything(what) else { return };
         let (parent, name) = split(&path);
         let parent = self.mounted.ino(parent);
-        let fs = &self.mounted.fs;
-        let removed = match self.model.names[&path] {
-            Thing::Folder => fs.remove_directory(&fs.enter(), parent, name),
-            _ => fs.unlink(&fs.enter(), parent, name),
-        };
+        let is_folder = self.model.names[&path] == Thing::Folder;
+        let removed = self.mounted.ask(|fs| match is_folder {
+            true => fs.remove_directory(&fs.enter(), parent, name),
+            false => fs.unlink(&fs.enter(), parent, name),
+        });
         assert_eq!(removed.is_ok(), !self.model.has_something_in(&path), "{path}");
         if removed.is_ok() {
             self.model.names.remove(&path);
@@ -124,35 +124,39 @@ impl Play {
 
     fn mark(&mut self, what: usize, value: u8) {
         let Some(path) = self.model.anything(what) else { return };
-        let (fs, ino) = (&self.mounted.fs, self.mounted.ino(&path));
+        let ino = self.mounted.ino(&path);
         let set = SetAttributes { mode: Some(0o600 + u32::from(value)), ..SetAttributes::default() };
         let link = matches!(self.model.names[&path], Thing::Link(_));
-        assert_eq!(fs.set_attributes(&fs.enter(), ino, set).is_err(), link, "{path}");
+        let marked = self.mounted.ask(|fs| fs.set_attributes(&fs.enter(), ino, set));
+        assert_eq!(marked.is_err(), link, "{path}");
         if !link {
-            fs.set_xattr(&fs.enter(), ino, b"user.x", &[value], Must::Either).unwrap();
+            let set = |fs: &Fs| fs.set_xattr(&fs.enter(), ino, b"user.x", &[value], Must::Either);
+            self.mounted.ask(set).unwrap();
         }
     }
 
     /// What a step does to the bytes of a file.
     fn change(&mut self, path: &str, step: &Step) {
-        let (fs, ino, content) = (&self.mounted.fs, self.mounted.ino(path), self.model.content(path));
-        let pass = fs.enter();
+        let (mounted, content) = (&self.mounted, self.model.content(path));
+        let ino = mounted.ino(path);
         match *step {
             Step::Write { offset, len, seed, .. } => {
                 let data = noise(len as usize, seed);
-                assert_eq!(fs.write(&pass, ino, offset.into(), &data).unwrap(), data.len());
+                let written = mounted.ask(|fs| fs.write(&fs.enter(), ino, offset.into(), &data));
+                assert_eq!(written.unwrap(), data.len());
                 let end = offset as usize + data.len();
                 content.resize(content.len().max(end), 0);
                 content[offset as usize..end].copy_from_slice(&data);
             }
             Step::Truncate { size, .. } => {
                 let set = SetAttributes { size: Some(size.into()), ..SetAttributes::default() };
-                fs.set_attributes(&pass, ino, set).unwrap();
+                mounted.ask(|fs| fs.set_attributes(&fs.enter(), ino, set)).unwrap();
                 content.resize(size as usize, 0);
             }
             Step::Zero { offset, len, punch, .. } => {
                 let what = if punch { Allocation::Punch } else { Allocation::Zero { keep_size: false } };
-                fs.allocate(&pass, ino, offset.into()..(offset + len).into(), what).unwrap();
+                let range = offset.into()..(offset + len).into();
+                mounted.ask(|fs| fs.allocate(&fs.enter(), ino, range.clone(), what)).unwrap();
                 let end = (offset + len) as usize;
                 if !punch {
                     content.resize(content.len().max(end), 0);
@@ -160,7 +164,7 @@ impl Play {
                 let end = end.min(content.len());
                 content[end.min(offset as usize)..end].fill(0);
             }
-            _ => fs.sync(&pass, ino).unwrap(),
+            _ => mounted.ask(|fs| fs.sync(&fs.enter(), ino)).unwrap(),
         }
     }
 }

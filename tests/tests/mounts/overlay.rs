@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use store::id::RecordId;
 use tests::{
     disk::SmallDisk,
-    overlay::{ME, Mounted, Step, play},
+    overlay::{ME, Mounted, Room, Step, play},
     tree::noise,
 };
 
@@ -200,6 +200,13 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async { play(mounted().await, &steps).await });
     }
+
+    /// Whatever is dropped comes back as it was.
+    #[test]
+    fn a_file_system_without_room_is_what_the_model_is(steps in proptest::collection::vec(step(), 1..60)) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async { play(mounted().await.with(Room::None), &steps).await });
+    }
 }
 
 /// What a commit has checked is what it stores, though changes go on.
@@ -217,10 +224,11 @@ async fn a_frozen_tree_is_read_as_it_was_whatever_is_changed_since() {
     fs.link(&fs.enter(), kept, Ino::ROOT, b"linked").unwrap();
 
     let closed = fs.close_when_quiet(Duration::ZERO).unwrap();
-    let frozen = fs.freeze(&closed, &tokio::runtime::Handle::current()).unwrap();
+    let frozen = fs.freeze(&closed).unwrap();
     drop(closed);
     [kept, changed, empty].into_iter().for_each(|ino| write(ino, 0, &new));
     make(b"later");
+    let frozen = frozen.list(&tokio::runtime::Handle::current()).await.unwrap();
     let mut half_old = below.clone();
     half_old[40_000..41_000].copy_from_slice(&old[..1000]);
     let files = FrozenFiles::at(&frozen);
@@ -283,7 +291,7 @@ async fn a_commit_that_was_meant_is_forgotten_when_another_begins() {
     let record = RecordId::from_bytes([7; 16]);
     let freeze = |mounted: &Mounted| {
         let closed = mounted.fs.close_when_quiet(Duration::ZERO).unwrap();
-        mounted.fs.freeze(&closed, &tokio::runtime::Handle::current()).unwrap().epoch
+        mounted.fs.freeze(&closed).unwrap().epoch
     };
     let epoch = freeze(&mounted);
     mounted.fs.intend(Intent { record, epoch, flip: None }).unwrap();

@@ -54,41 +54,42 @@ impl Life {
     }
 
     fn ino(&self, name: &str) -> Option<Ino> {
-        self.mounted.fs.lookup(Ino::ROOT, name.as_bytes()).ok().map(|found| found.ino)
+        self.mounted.ask(|fs| fs.lookup(Ino::ROOT, name.as_bytes())).ok().map(|found| found.ino)
     }
 
     /// Empties or makes the file, then writes all of it.
     fn write(&mut self, name: &'static str, seed: u64) -> Result<(), Errno> {
-        let fs = Arc::clone(&self.mounted.fs);
         let found = self.ino(name);
         self.becomes(name, Some(Vec::new()));
         let ino = match found {
             Some(ino) => {
                 let empty = SetAttributes { size: Some(0), ..SetAttributes::default() };
-                fs.set_attributes(&fs.enter(), ino, empty)?.ino
+                self.mounted.ask(|fs| fs.set_attributes(&fs.enter(), ino, empty))?.ino
             }
-            None => fs.make(&fs.enter(), ME, Ino::ROOT, name.as_bytes(), NewKind::File, 0o600)?.ino,
+            None => {
+                let make = |fs: &Fs| fs.make(&fs.enter(), ME, Ino::ROOT, name.as_bytes(), NewKind::File, 0o600);
+                self.mounted.ask(make)?.ino
+            }
         };
         let bytes = noise(300 + seed as usize, seed);
         self.becomes(name, Some(bytes.clone()));
-        fs.write(&fs.enter(), ino, 0, &bytes).map(drop)
+        self.mounted.ask(|fs| fs.write(&fs.enter(), ino, 0, &bytes)).map(drop)
     }
 
     fn remove(&mut self, name: &'static str) -> Result<(), Errno> {
         let fs = Arc::clone(&self.mounted.fs);
         let ino = self.ino(name).ok_or(Errno::NOENT)?;
         self.becomes(name, None);
-        let removed = fs.unlink(&fs.enter(), Ino::ROOT, name.as_bytes());
+        let removed = self.mounted.ask(|fs| fs.unlink(&fs.enter(), Ino::ROOT, name.as_bytes()));
         fs.forget(ino, u64::MAX);
         removed
     }
 
     async fn sync(&mut self, name: &'static str) -> Result<(), Errno> {
-        let fs = Arc::clone(&self.mounted.fs);
         let ino = self.ino(name).ok_or(Errno::NOENT)?;
         // Not what it was last to become, if that was refused.
         let content = Some(self.mounted.read(name).await);
-        fs.sync(&fs.enter(), ino)?;
+        self.mounted.ask(|fs| fs.sync(&fs.enter(), ino))?;
         let now = self.disk.requests();
         let been = self.files.get_mut(name).unwrap().iter_mut().rfind(|been| been.content == content);
         been.expect("it shows what it never was").safe = Some(now);

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::SnapshotTree;
+use super::{SnapshotTree, segments::Part};
 use crate::{
     Result,
     format::tree::{Kind, TreePath},
@@ -17,6 +17,15 @@ impl Links {
     pub fn to(&self, path: &TreePath) -> &[TreePath] {
         self.0.get(path).map_or(&[], Vec::as_slice)
     }
+
+    /// Takes those of a segment.
+    pub(super) fn add(&mut self, part: &Part) {
+        for entry in &part.tree.entries {
+            if let Kind::HardLink { target } = &entry.kind {
+                self.0.entry(target.clone()).or_default().push(entry.path.clone());
+            }
+        }
+    }
 }
 
 impl SnapshotTree {
@@ -27,11 +36,7 @@ impl SnapshotTree {
         }
         let mut links = Links::default();
         for at in self.linked() {
-            for entry in &self.read(at).await?.tree.entries {
-                if let Kind::HardLink { target } = &entry.kind {
-                    links.0.entry(target.clone()).or_default().push(entry.path.clone());
-                }
-            }
+            links.add(&*self.read(at).await?);
         }
         Ok(Arc::clone(self.links.get_or_init(|| Arc::new(links))))
     }

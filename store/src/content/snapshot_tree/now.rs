@@ -102,10 +102,11 @@ impl SnapshotTree {
         if let Some(links) = self.links.get() {
             return Ok(Arc::clone(links));
         }
-        if self.linked().next().is_none() {
-            return Ok(Arc::clone(self.links.get_or_init(Arc::default)));
+        let mut links = Links::default();
+        for at in self.linked() {
+            links.add(&*self.part_now(at).map_err(|_| Absent::Links)?);
         }
-        Err(Absent::Links)
+        Ok(Arc::clone(self.links.get_or_init(|| Arc::new(links))))
     }
 
     fn part_now(&self, at: usize) -> Now<Arc<Part>> {
