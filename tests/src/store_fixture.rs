@@ -110,7 +110,7 @@ pub fn commit_request(lineage: &Lineage, path: &Path) -> commit::Request {
         threads: 2,
         examined: Default::default(),
         hold_back: None,
-        first_reads: Vec::new(),
+        first_reads: Default::default(),
         quota_bytes: None,
         flip_id: FlipId::from_bytes(store::id::random()),
         archive: None,

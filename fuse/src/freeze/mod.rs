@@ -21,7 +21,7 @@ use std::{
 
 use store::{
     Error, Result, content::snapshot_tree::SnapshotTree, format::tree::TreePath, id::RecordId,
-    ops::write::commit::Tree,
+    ops::write::commit::whole::Tree,
 };
 use tokio::runtime::Handle;
 

@@ -9,14 +9,17 @@ use std::{
 use store::{
     Error, ErrorKind, Result,
     catalog::lock::Hold,
-    content::{ingest::Files, meta::Metadata, snapshot_tree::SnapshotTree},
+    content::{chunk_fetcher::startup::StartupRanges, ingest::Files, meta::Metadata, snapshot_tree::SnapshotTree},
     id::{ChunkId, RecordId},
     name::Lineage,
     ops::{
         archive::publish::PublishJob,
         read::open::OpenedTree,
         write::{
-            commit::{self, Stored},
+            commit::{
+                self,
+                whole::{self, Base, Stored},
+            },
             snapshot::{About, Examined, Examiner, HoldBack, Report, size},
         },
     },
@@ -123,6 +126,7 @@ impl Mount {
         }
         let files: Arc<dyn Files + Send> = frozen.files.clone();
         let tree = frozen.tree;
+        let built_on = self.built_on(base.as_ref()).await?;
         let wanted = commit::Request {
             lineage: lineage.clone(),
             path: self.info.mountpoint.clone(),
@@ -130,14 +134,13 @@ impl Mount {
             threads: request.threads,
             examined,
             hold_back: request.hold_back,
-            first_reads: self.first_reads(),
+            first_reads: first_reads(&self.first_reads(), built_on.as_ref())?,
             guess: self.guess,
             quota_bytes: request.quota_bytes,
             flip_id: hold.handle().new_flip_id(),
             archive: request.archive,
         };
         let flip_id = wanted.flip_id;
-        let built_on = self.built_on(base.as_ref()).await?;
         let mut meant = None;
         let intend = async |record: RecordId| {
             if !same {
@@ -152,7 +155,7 @@ impl Mount {
             intended.and(rooted)
         };
         let committed =
-            commit::commit(self.tenant()?, wanted, tree, files, built_on, Some(&hold), intend, progress)
+            whole::commit(self.tenant()?, wanted, tree, files, built_on, Some(&hold), intend, progress)
                 .await;
         let (report, stored) = match committed {
             Ok(done) => done,
@@ -199,22 +202,22 @@ impl Mount {
     }
 
     /// What a commit builds on.
-    async fn built_on(&self, base: Option<&OpenedTree>) -> Result<Option<commit::Base>> {
+    async fn built_on(&self, base: Option<&OpenedTree>) -> Result<Option<Base>> {
         let Some(OpenedTree { record, tree }) = base else { return Ok(None) };
-        let metadata = match (tree.whole(), &record.content) {
+        let metadata = match (tree.metadata(), &record.content) {
             (Some(metadata), _) => Arc::clone(metadata),
             (None, Some(content)) => {
                 Arc::new(Metadata::load(self.tenant()?, record.record, record.generation, content).await?)
             }
             (None, None) => return Ok(None),
         };
-        Ok(Some(commit::Base { record: record.clone(), metadata }))
+        Ok(Some(Base { record: record.clone(), metadata }))
     }
 
     /// What was taken is stored, and leaves the session.
     async fn stand_on(self: &Arc<Self>, taken: Taken, stored: Stored, lineage: Lineage) -> Result<OpenedTree> {
         let Stored { record, metadata, .. } = stored;
-        let tree = Arc::new(SnapshotTree::of(self.tenant()?, metadata)?);
+        let tree = Arc::new(SnapshotTree::of_metadata(self.tenant()?, metadata)?);
         let onto = taken.stored_as(Arc::clone(&tree)).await?;
         let below = Below { lineage, record: record.record, generation: record.generation };
         self.journal(move |mount| mount.fs.rebase(&mount.session, onto, below)).await?;
@@ -285,6 +288,12 @@ impl Mount {
         let mount = Arc::clone(self);
         joined(tokio::task::spawn_blocking(move || work(&mount)).await)
     }
+}
+
+/// Where the chunks that were read first are in the snapshot they were read of.
+fn first_reads(chunks: &[ChunkId], base: Option<&Base>) -> Result<StartupRanges> {
+    let Some(base) = base.filter(|_| !chunks.is_empty()) else { return Ok(StartupRanges::default()) };
+    Ok(StartupRanges::of(chunks, &base.metadata.decode()?.0))
 }
 
 fn joined<T>(ended: std::result::Result<Result<T>, tokio::task::JoinError>) -> Result<T> {

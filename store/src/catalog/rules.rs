@@ -45,6 +45,8 @@ pub struct Rules {
     /// A writer makes sure that a pack is there which it knows from elsewhere than a snapshot: what
     /// is gone is named nowhere after a while.
     pub ask_for_packs: bool,
+    /// It asks so for the packs of segments too that it takes over from the snapshot it builds on, unread.
+    pub ask_for_kept: bool,
     /// It asks after it has read what is condemned: what is there then was not deleted before.
     pub ask_after_condemned: bool,
     /// It looks at the snapshot it builds on after that, too.
@@ -126,6 +128,7 @@ impl Rules {
         lease_before_condemned: true,
         bar_condemned: true,
         ask_for_packs: true,
+        ask_for_kept: true,
         ask_after_condemned: true,
         base_after_condemned: true,
         index_after_lease: true,

@@ -65,6 +65,11 @@ impl DamagedFrames {
         self.packs.contains(pack)
     }
 
+    /// Whether anything of the pack cannot be relied on.
+    pub(crate) fn touches(&self, pack: &PackId) -> bool {
+        self.has_pack(pack) || self.frames.range((*pack, 0)..=(*pack, u64::MAX)).next().is_some()
+    }
+
     /// Whether the frame that begins there cannot be relied on.
     pub fn has(&self, pack: PackId, offset: u64) -> bool {
         self.packs.contains(&pack) || self.frames.contains(&(pack, offset))

@@ -27,7 +27,7 @@ use crate::{
 /// What a write knows of chunks that are stored already.
 #[derive(Debug, Default)]
 pub struct DedupIndex {
-    base: Locations,
+    base: RwLock<Locations>,
     /// Where chunks of the base are since they were moved, as far as that is known.
     moved: RwLock<Locations>,
     index: OnceLock<Locations>,
@@ -50,7 +50,12 @@ pub struct DedupIndex {
 impl DedupIndex {
     /// `index` may arrive later, or never if its sender is dropped.
     pub fn new(base: Locations, index: Option<oneshot::Receiver<Locations>>) -> Self {
-        Self { base, arriving: Mutex::new(index), ..Self::default() }
+        Self { base: RwLock::new(base), arriving: Mutex::new(index), ..Self::default() }
+    }
+
+    /// More of the base was read: there its chunks lie.
+    pub(crate) fn learn_base(&self, locations: Locations) {
+        self.base.write().extend(locations);
     }
 
     /// The index arrives here, later.
@@ -105,22 +110,27 @@ impl DedupIndex {
         // Where it is now before where it was: what was moved may have been damaged there.
         let moved = self.usable(self.moved(id).as_ref());
         moved
-            .or_else(|| self.usable(self.base.get(id)))
+            .or_else(|| self.usable(self.in_base(id).as_ref()))
             .or_else(|| self.usable(self.indexed(id).as_ref()))
             .or_else(|| self.usable(self.unfinished.locate(id)))
+    }
+
+    /// Whether a write may refer to whatever this pack holds: it is there, is not barred, and nothing of it is damaged.
+    pub fn is_sound(&self, pack: &PackId) -> bool {
+        !self.is_unsure(pack) && !self.is_barred(pack) && !self.lost.read().touches(pack)
     }
 
     /// Where a damaged chunk of the base lies, for those who have it from nowhere else. That its
     /// pack is gone is no reason: nothing can go that is not there.
     pub(crate) fn locate_lost(&self, id: &ChunkId) -> Option<Location> {
-        let places = [self.moved(id), self.base.get(id).copied()];
+        let places = [self.moved(id), self.in_base(id)];
         let usable = |place: &Location| self.is_lost(place) && !self.is_condemned(&place.pack);
         places.into_iter().flatten().find(usable)
     }
 
     /// Where a chunk of the base should be, though nothing may refer to it there.
     pub(crate) fn locate_barred(&self, id: &ChunkId) -> Option<Location> {
-        let places = [self.moved(id), self.base.get(id).copied()];
+        let places = [self.moved(id), self.in_base(id)];
         let existing = self.existing.read();
         let there = self.there.read();
         let was_there = |location: &Location| {
@@ -140,6 +150,11 @@ impl DedupIndex {
             existing.extend(locations.values().map(|location| location.pack));
         }
         *self.moved.write() = locations;
+    }
+
+    /// Where the base has a chunk, or had it when it was read.
+    pub(crate) fn in_base(&self, id: &ChunkId) -> Option<Location> {
+        self.base.read().get(id).copied()
     }
 
     fn moved(&self, id: &ChunkId) -> Option<Location> {

@@ -5,9 +5,12 @@
 //! [`MAX_META_PACKS`]: when there would be more, the ones that hold least are left behind
 //! and their segments stored again.
 
+mod meta_pack;
 mod new_tree;
 
-pub use new_tree::{MetaPack, NewMetadata, NewTree};
+pub use meta_pack::MetaPack;
+pub(crate) use new_tree::TreePart;
+pub use new_tree::{NewMetadata, NewTree};
 
 use std::collections::{HashMap, HashSet};
 
@@ -39,6 +42,9 @@ pub(super) const MAX_GAP: u64 = 32 * 1024;
 const SMALL: u64 = 4 << 20;
 /// With what lies between, so many times as many bytes are fetched at most as the segments take.
 const FETCHED_FOR_EACH: u64 = 2;
+
+/// A tree segment and its table, if they were made just now.
+pub type Fresh = Option<(Bytes, Bytes)>;
 
 /// Verified metadata, decompressed but not decoded.
 #[derive(Debug)]
@@ -156,6 +162,22 @@ impl Metadata {
         Self { root, trees, tables }.identified(store, content.snapshot_id)
     }
 
+    /// The metadata of a tree all of whose segments are at hand; `None` if one is not.
+    pub(crate) fn of_fresh(root: Root, fresh: Vec<Fresh>) -> Option<Self> {
+        let (trees, tables) = fresh.into_iter().collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        Some(Self { root, trees, tables })
+    }
+
+    /// The segments of a tree, those that are not fresh taken from here, as far as they are the same.
+    pub(super) fn fill(&self, root: &Root, fresh: Vec<Fresh>) -> Vec<Fresh> {
+        let own = self.root.segments.iter().enumerate().map(|(at, segment)| (blobs_of(segment), at));
+        let own: HashMap<(ChunkId, ChunkId), usize> = own.collect();
+        let filled = root.segments.iter().zip(fresh).map(|(segment, fresh)| {
+            fresh.or_else(|| own.get(&blobs_of(segment)).map(|at| self.segment(*at)))
+        });
+        filled.collect()
+    }
+
     /// A tree segment and its table, as they are decoded.
     pub(super) fn segment(&self, at: usize) -> (Bytes, Bytes) {
         (self.trees[at].clone(), self.tables[at].clone())
@@ -164,6 +186,9 @@ impl Metadata {
     /// The root, with what each segment covers even if it is of version 1.
     pub(super) fn spanned_root(&self) -> Result<Root> {
         let mut root = self.root.clone();
+        if root.is_spanned() {
+            return Ok(root);
+        }
         let missing = root.segments.iter_mut().zip(self.spans()?.into_iter().zip(self.tables()?));
         for (segment, (span, locations)) in missing {
             segment.span = Some(Span { packs: packs_of(&locations), ..span });
@@ -320,6 +345,10 @@ pub(super) fn check_id(store: &TenantStore, root: &Root, expected: SnapshotId) -
         return Ok(());
     }
     Err(Error::damaged(format!("snapshot {expected}"), format!("its tree is that of {found}")))
+}
+
+fn blobs_of(segment: &SegmentRef) -> (ChunkId, ChunkId) {
+    (segment.tree.id, segment.table.id)
 }
 
 /// What all ranges have together.

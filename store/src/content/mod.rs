@@ -19,6 +19,7 @@ pub mod reader;
 pub mod rechunk;
 pub mod relocator;
 pub mod snapshot_tree;
+pub mod tree_editor;
 pub mod unfinished;
 pub mod upload;
 pub mod workers;

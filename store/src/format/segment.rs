@@ -94,6 +94,12 @@ impl SegmentWriter {
     /// Appends an entry that every reader will accept, or nothing.
     pub fn push(&mut self, entry: &Entry) -> Result<()> {
         entry.check()?;
+        self.begin(entry)
+    }
+
+    /// Appends an entry of a tree that was read. It may be a file whose extents go on in the next segment there:
+    /// [`more`](Self::more) appends them.
+    pub(crate) fn begin(&mut self, entry: &Entry) -> Result<()> {
         self.tally.add(entry, self.finished_bytes + self.current.bytes.len() as u64)?;
         let items = match &entry.kind {
             Kind::File { extents, .. } => split(extents),
@@ -104,17 +110,30 @@ impl SegmentWriter {
         self.put_entry(entry, items.next().unwrap_or_default());
         let boundary = crc32c::crc32c(entry.path.as_bytes()) & SEGMENT_MASK == 0;
         self.end_item(boundary);
-        for item in items {
-            self.current.span.continues |= self.current.bytes.len() == PREFIX.len();
-            self.current.bytes.push(MORE);
-            self.put_extents(item);
-            let boundary = match item.last() {
-                Some(Extent::Chunk { id, .. }) => crc32c::crc32c(id.as_bytes()) & SEGMENT_MASK == 0,
-                _ => false,
-            };
-            self.end_item(boundary);
-        }
+        items.for_each(|item| self.put_more(item));
         Ok(())
+    }
+
+    /// Appends more extents of the last file, from where a segment begins in the tree they were read from.
+    pub(crate) fn more(&mut self, extents: &[Extent]) {
+        split(extents).into_iter().for_each(|item| self.put_more(item));
+    }
+
+    /// Whether the last segment has ended, and the next one has nothing yet: then what follows is cut as it would
+    /// be behind any other segment.
+    pub(crate) fn is_between(&self) -> bool {
+        self.current.bytes.len() == PREFIX.len()
+    }
+
+    /// Counts a segment that is taken over as it is, between others; it has `bytes`.
+    pub(crate) fn pass(&mut self, span: &Span, bytes: u32) -> Result<()> {
+        self.finished_bytes += u64::from(bytes);
+        self.tally.count(span.entries, span.paths_bytes, span.content_bytes, self.finished_bytes)
+    }
+
+    /// The segments that have ended since this was asked last.
+    pub(crate) fn take_finished(&mut self) -> Vec<Segment> {
+        std::mem::take(&mut self.finished)
     }
 
     /// The sizes of all files so far.
@@ -128,6 +147,17 @@ impl SegmentWriter {
             self.finished.push(self.current);
         }
         self.finished
+    }
+
+    fn put_more(&mut self, item: &[Extent]) {
+        self.current.span.continues |= self.is_between();
+        self.current.bytes.push(MORE);
+        self.put_extents(item);
+        let boundary = match item.last() {
+            Some(Extent::Chunk { id, .. }) => crc32c::crc32c(id.as_bytes()) & SEGMENT_MASK == 0,
+            _ => false,
+        };
+        self.end_item(boundary);
     }
 
     fn end_item(&mut self, boundary: bool) {

@@ -45,10 +45,21 @@ impl Tally {
         if depth > MAX_DEPTH {
             return Err(FormatError::malformed(format!("a path of {depth} names; {MAX_DEPTH} are the most")));
         }
+        self.count(1, paths_bytes(entry), entry.size(), tree_bytes)
+    }
+
+    /// Counts entries whose paths and files have so many bytes. The segments up to them, and theirs, have `tree_bytes`.
+    pub(super) fn count(
+        &mut self,
+        entries: u64,
+        paths_bytes: u64,
+        content_bytes: u64,
+        tree_bytes: u64,
+    ) -> Result<()> {
         for (sum, more, most, what) in [
-            (&mut self.entries, 1, MAX_ENTRIES, "entries"),
-            (&mut self.paths_bytes, paths_bytes(entry), paths_allowed(tree_bytes), "bytes of paths"),
-            (&mut self.content_bytes, entry.size(), MAX_CONTENT_BYTES, "bytes of files"),
+            (&mut self.entries, entries, MAX_ENTRIES, "entries"),
+            (&mut self.paths_bytes, paths_bytes, paths_allowed(tree_bytes), "bytes of paths"),
+            (&mut self.content_bytes, content_bytes, MAX_CONTENT_BYTES, "bytes of files"),
         ] {
             *sum = sum.saturating_add(more);
             if *sum > most {

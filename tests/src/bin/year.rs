@@ -26,7 +26,7 @@ use store::{
         gc::{Collector, Options},
         read::{open::Opened, resolve},
         retention::{self, Keep, Limits, Policy},
-        write::commit::{self, Base, Tree},
+        write::commit::whole::{self as commit, Base, Tree},
     },
     progress::Silent,
 };

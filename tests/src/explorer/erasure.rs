@@ -41,7 +41,7 @@ impl Host {
         let hold = self.handle().acquire(TERMS, Duration::ZERO).await?;
         let loaded = hold.pointer().await;
         self.machine.inner().oracle.loads(self.process, &loaded);
-        let record = self.write(shares, false).await?;
+        let record = self.write(shares, false, false).await?;
         self.machine.inner().begins_flip(self.process);
         let answer = hold.flip(record).await;
         self.report(&answer);

@@ -98,7 +98,11 @@ impl Host {
                 self.note(&format!("ends: {written:?}"));
             }
             Program::Writer { shares, flips } => {
-                let written = self.write(shares, flips).await;
+                let written = self.write(shares, false, flips).await;
+                self.note(&format!("ends: {:?}", written.map(|_| "stored").map_err(|error| error.kind())));
+            }
+            Program::Keeper { keeps } => {
+                let written = self.write(keeps, true, false).await;
                 self.note(&format!("ends: {:?}", written.map(|_| "stored").map_err(|error| error.kind())));
             }
             Program::Reader { target, renewals } => {

@@ -65,6 +65,10 @@ pub enum Program {
         shares: usize,
         flips: bool,
     },
+    /// Stores a snapshot that has all of this one, whose segments it does not read: where they lie if that is allowed.
+    Keeper {
+        keeps: usize,
+    },
     /// Pins a snapshot, renews the pin so often, and reads the snapshot.
     Reader {
         target: usize,
@@ -115,7 +119,7 @@ impl Program {
             Self::Reaper => Role::Reaper,
             Self::ForceUnlock => Role::ForceUnlock,
             Self::ContractWriter { .. } | Self::ContractReaper => Role::Contract,
-            Self::Writer { .. } | Self::Mover { .. } => Role::Writer,
+            Self::Writer { .. } | Self::Keeper { .. } | Self::Mover { .. } => Role::Writer,
             Self::Repacker | Self::LateRepacker | Self::Capture | Self::Sharer => Role::Writer,
             Self::Reader { .. } | Self::Follower | Self::Session { .. } => Role::Reader,
             Self::Collector { .. } | Self::Merger { .. } | Self::Repair => Role::Collector,

@@ -26,8 +26,9 @@ use super::{
 
 impl Host {
     /// As a capture does it whose tenant has many packs: the lease, then what is barred, then the
-    /// snapshot it builds on, then packs it knows from elsewhere; then its own packs, and the record.
-    pub(super) async fn write(&self, shares: usize, flips: bool) -> store::Result<RecordId> {
+    /// snapshot it builds on, then packs it knows from elsewhere; then its own packs, and the record. What it
+    /// `keeps` it refers to by pack, and has not looked at the chunks.
+    pub(super) async fn write(&self, shares: usize, keeps: bool, flips: bool) -> store::Result<RecordId> {
         let shared = self.records[shares];
         let (base, _) = records::get(&self.store, &self.lineage, self.records[1]).await?;
         let chunk = chunk_of(&self.store, shared);
@@ -54,14 +55,17 @@ impl Host {
         if self.rules.base_after_condemned {
             look().await;
         }
-        if self.rules.ask_for_packs {
+        if self.rules.ask_for_packs && (!keeps || self.rules.ask_for_kept) {
             lease.make_sure_of(known.locate(&chunk).map(|location| location.pack)).await?;
         }
         let put = async |pack: PackId| {
             let key = layout::pack(&self.store.tenant, pack);
             store::bucket::put_unique(&*self.store.bucket, &key, pack.to_string().into_bytes().into()).await
         };
+        let asks = !keeps || self.rules.ask_for_kept;
+        let is_kept = keeps && (!asks || known.is_sound(&place.pack));
         let data = match known.locate(&chunk) {
+            _ if is_kept => place.pack,
             Some(location) => location.pack,
             None => {
                 put(data_of(write)).await?;

@@ -23,7 +23,7 @@ use store::{
     },
     format::tree::Meta,
     id::SnapshotId,
-    ops::write::commit::{self, Base, Stored},
+    ops::write::commit::whole::{self as commit, Base, Stored},
     progress::Silent,
 };
 use tempfile::TempDir;
@@ -122,7 +122,7 @@ impl Mounted {
     /// The tree of a snapshot, whole or by need.
     async fn tree(fixture: &StoreFixture, base: &Base, room: Room) -> store::Result<Arc<SnapshotTree>> {
         Ok(Arc::new(match room {
-            Room::Plenty => SnapshotTree::of(&fixture.store, Arc::clone(&base.metadata))?,
+            Room::Plenty => SnapshotTree::of_metadata(&fixture.store, Arc::clone(&base.metadata))?,
             Room::None => SnapshotTree::by_need(&fixture.store, &base.record).await?.holding(0),
         }))
     }

@@ -19,6 +19,7 @@ const ALL: Rules = Rules::ALL;
 const CALM: Bounds = Bounds { preemptions: Some(2), ..Bounds::CALM };
 
 const WRITER: Program = Program::Writer { shares: 0, flips: false };
+const KEEPER: Program = Program::Keeper { keeps: 0 };
 const DELETER: Program = Program::Deleter { target: 0 };
 const READER: Program = Program::Reader { target: 0, renewals: 0 };
 const RENEWING_READER: Program = Program::Reader { target: 0, renewals: 1 };
@@ -101,6 +102,13 @@ fn two_collections_and_a_writer() {
 fn a_writer_and_a_collection_that_forgets_what_is_gone() {
     never(Scenario::of([forgetful(3), WRITER]).with(Packs::Orphan).within(CALM), 400);
     never(Scenario::of([WRITER, DELETER, forgetful(2)]).with(Packs::Pardonable).within(CALM), 400);
+}
+
+#[test]
+fn a_writer_that_keeps_segments_and_a_collection() {
+    never(Scenario::of([KEEPER, collector(2)]).with(Packs::Orphan).within(CALM), 400);
+    never(Scenario::of([forgetful(3), KEEPER]).with(Packs::Orphan).within(CALM), 400);
+    never(Scenario::of([KEEPER, DELETER, forgetful(2)]).with(Packs::Pardonable).within(CALM), 400);
 }
 
 #[test]
@@ -242,6 +250,12 @@ fn without_a_look_at_what_is_condemned_a_writer_refers_to_what_goes() {
 fn without_asking_for_it_a_writer_refers_to_what_has_long_been_gone() {
     let scenario = Scenario::of([forgetful(3), WRITER]).with(Packs::Orphan).within(AWAKE);
     is_needed_by_sleepers(Rules { ask_for_packs: false, ..ALL }, scenario, 20_000, LOST);
+}
+
+#[test]
+fn without_asking_for_its_packs_a_writer_keeps_a_segment_that_goes() {
+    let scenario = Scenario::of([collector(2), KEEPER]).with(Packs::Orphan).within(AWAKE);
+    is_needed(Rules { ask_for_kept: false, ..ALL }, scenario, 3000, LOST);
 }
 
 #[test]

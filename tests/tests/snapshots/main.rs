@@ -5,6 +5,7 @@
 
 mod away;
 mod by_need;
+mod changes;
 mod cost;
 mod crash;
 mod damage;

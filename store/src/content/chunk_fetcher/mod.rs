@@ -15,7 +15,7 @@ mod read_ahead;
 pub mod startup;
 mod stats;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use read_ahead::ReadAhead;
 pub use stats::FetchStats;

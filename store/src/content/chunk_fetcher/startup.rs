@@ -158,7 +158,7 @@ impl ChunkFetcher {
         tree: Arc<SnapshotTree>,
     ) {
         if startup.is_empty() {
-            let Some(metadata) = guess.and(tree.whole()).cloned() else { return };
+            let Some(metadata) = guess.and(tree.metadata()).cloned() else { return };
             let guessed = self.runtime.clone().spawn_blocking(move || {
                 if let Ok((entries, locations)) = metadata.decode() {
                     self.follow(&startup, guess, &entries, &locations);

@@ -1,27 +1,60 @@
-//! `NewTree` and `MetaPack` write the metadata of a snapshot: the segments that its base does not have, in one pack.
+//! `NewTree` is a tree that is about to be stored: segments of its base, and segments that were cut anew.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use bytes::Bytes;
-
-use super::{MAX_GAP, MAX_META_PACKS, Metadata};
+use super::{
+    Fresh,
+    meta_pack::{MetaPack, Part, few_packs},
+};
 use crate::{
     Error, Result,
-    content::{
-        TenantStore,
-        compress::Compressor,
-        packer::{Packer, SealedPack},
-    },
+    content::{TenantStore, packer::SealedPack},
     format::{
-        Unknown,
-        pack::{EntryKind, MAX_RAW_LEN},
-        record::{Content, PackRange, PackUse},
+        record::Content,
         root::{Blob, Root, SegmentRef, Span, packs_of},
-        segment::{Segment, SegmentWriter, snapshot_id},
-        table::{self, Location},
+        segment::{Segment, SegmentPart, SegmentWriter, snapshot_id},
+        table::Location,
+        tree::{Entry, TreePath},
     },
-    id::{ChunkId, PackId, PackSeq, RecordId, SnapshotId},
+    id::{ChunkId, PackId, RecordId, SnapshotId},
 };
+
+/// One segment of a new tree.
+#[derive(Debug)]
+pub(crate) enum TreePart {
+    /// The base has it at this place: nothing of it was changed.
+    Kept {
+        /// Its number among the segments of the base.
+        at: usize,
+        segment: SegmentRef,
+    },
+    /// It was cut anew.
+    New { id: ChunkId, segment: Segment },
+}
+
+impl TreePart {
+    /// A segment that was cut anew.
+    pub fn new(store: &TenantStore, segment: Segment) -> Self {
+        Self::New { id: store.key().id_of(&segment.bytes), segment }
+    }
+
+    /// The id of its tree segment.
+    pub fn id(&self) -> ChunkId {
+        match self {
+            Self::Kept { segment, .. } => segment.tree.id,
+            Self::New { id, .. } => *id,
+        }
+    }
+
+    /// Which part of the tree it covers; the packs of a new one are not known.
+    #[cfg(test)]
+    pub fn span(&self) -> Option<&Span> {
+        match self {
+            Self::Kept { segment, .. } => segment.span.as_ref(),
+            Self::New { segment, .. } => Some(&segment.span),
+        }
+    }
+}
 
 /// A tree cut into segments, each with its id.
 #[derive(Debug)]
@@ -30,34 +63,137 @@ pub struct NewTree {
     pub id: SnapshotId,
     /// The sizes of all files.
     pub content_bytes: u64,
-    segments: Vec<(ChunkId, Segment)>,
+    parts: Vec<TreePart>,
 }
 
 impl NewTree {
     /// The tree of all entries that were pushed.
     pub fn new(store: &TenantStore, writer: SegmentWriter) -> Self {
         let content_bytes = writer.content_bytes();
-        let segments = writer.finish().into_iter();
-        let segments: Vec<_> = segments.map(|segment| (store.key().id_of(&segment.bytes), segment)).collect();
-        Self { id: snapshot_id(store.key(), segments.iter().map(|(id, _)| *id)), content_bytes, segments }
+        let parts = writer.finish().into_iter().map(|segment| TreePart::new(store, segment)).collect();
+        Self::of_parts(store, parts, content_bytes)
     }
 
-    /// Every chunk of the tree, repeated as often as it occurs.
+    /// The tree of these segments, whose files have `content_bytes`.
+    pub(crate) fn of_parts(store: &TenantStore, parts: Vec<TreePart>, content_bytes: u64) -> Self {
+        let id = snapshot_id(store.key(), parts.iter().map(TreePart::id));
+        Self { id, content_bytes, parts }
+    }
+
+    /// Its segments, in order.
+    #[cfg(test)]
+    pub(crate) fn parts(&self) -> &[TreePart] {
+        &self.parts
+    }
+
+    /// Every chunk of the segments that were cut anew, repeated as often as it occurs.
     pub fn chunks(&self) -> impl Iterator<Item = (ChunkId, u32)> + '_ {
-        self.segments.iter().flat_map(|(_, segment)| segment.chunks.iter().copied())
+        let new = self.parts.iter().filter_map(|part| match part {
+            TreePart::New { segment, .. } => Some(&segment.chunks),
+            TreePart::Kept { .. } => None,
+        });
+        new.flatten().copied()
     }
 
-    /// Writes the metadata of this tree, sharing with `base` what is the same and not barred.
+    /// How many chunks all segments name.
+    pub(crate) fn chunk_count(&self) -> u64 {
+        let count = |part: &TreePart| match part {
+            TreePart::Kept { segment, .. } => u64::from(segment.chunks),
+            TreePart::New { segment, .. } => segment.chunks.len() as u64,
+        };
+        self.parts.iter().map(count).sum()
+    }
+
+    /// The packs that hold the chunks of the segments that are kept.
+    pub(crate) fn kept_packs(&self) -> BTreeSet<PackId> {
+        self.kept().flat_map(|(_, _, segment)| packs_of_chunks(segment)).collect()
+    }
+
+    /// The segments that are kept, by number here and in the base, of which some chunk lies in a pack that is `unfit`.
+    pub(crate) fn kept_in(&self, unfit: impl Fn(&PackId) -> bool) -> Vec<(usize, usize)> {
+        let unfit = self.kept().filter(|(_, _, segment)| packs_of_chunks(segment).any(|pack| unfit(&pack)));
+        unfit.map(|(part, at, _)| (part, at)).collect()
+    }
+
+    /// The segments that are kept, by number here and in the base, whose own blobs must be stored again: they lie in
+    /// a pack that is `unfit`, or in one of those that hold least of too many.
+    pub(crate) fn kept_left_behind(&self, unfit: impl Fn(&PackId) -> bool) -> Vec<(usize, usize)> {
+        let mut weight: BTreeMap<PackId, u64> = BTreeMap::new();
+        for blob in self.kept().flat_map(|(_, _, segment)| blobs(segment)).filter(|blob| !unfit(&blob.pack)) {
+            *weight.entry(blob.pack).or_default() += u64::from(blob.stored_len);
+        }
+        let few = few_packs(weight, &HashSet::new());
+        let is_left = |segment: &SegmentRef| blobs(segment).iter().any(|blob| !few.contains(&blob.pack));
+        let left = self.kept().filter(|(_, _, segment)| is_left(segment));
+        left.map(|(part, at, _)| (part, at)).collect()
+    }
+
+    /// The segments that are kept, by number in the base.
+    pub(crate) fn kept_numbers(&self) -> impl Iterator<Item = usize> {
+        self.kept().map(|(_, at, _)| at)
+    }
+
+    /// A path that needs a chunk of a new segment.
+    pub(crate) fn path_of(&self, chunk: &ChunkId) -> Option<TreePath> {
+        let mut before = None;
+        for part in &self.parts {
+            let TreePart::New { segment, .. } = part else { continue };
+            let read = SegmentPart::read(&segment.bytes).ok()?;
+            let has = |entry: &&Entry| entry.chunks().any(|(id, _)| id == *chunk);
+            if let Some(entry) = read.entries.iter().find(has) {
+                return Some(entry.path.clone());
+            }
+            if read.chunks().any(|(id, _)| id == *chunk) {
+                return before;
+            }
+            before = read.entries.last().map(|entry| entry.path.clone()).or(before);
+        }
+        None
+    }
+
+    /// The segment at this place was read, and its chunks are located one by one.
+    pub(crate) fn open_part(&mut self, part: usize, segment: Segment) {
+        let id = self.parts[part].id();
+        self.parts[part] = TreePart::New { id, segment };
+    }
+
+    /// The base's chunks were moved: its root, which has the same tree, is this one now.
+    pub(crate) fn follow(&mut self, base: &Root) -> Result<()> {
+        for part in &mut self.parts {
+            let TreePart::Kept { at, segment } = part else { continue };
+            match base.segments.get(*at) {
+                Some(now) if now.tree.id == segment.tree.id && now.span.is_some() => *segment = now.clone(),
+                _ => return Err(Error::Internal { what: "a base that has become another".to_owned() }),
+            }
+        }
+        Ok(())
+    }
+
+    fn kept(&self) -> impl Iterator<Item = (usize, usize, &SegmentRef)> {
+        self.parts.iter().enumerate().filter_map(|(part, kept)| match kept {
+            TreePart::Kept { at, segment } => Some((part, *at, segment)),
+            TreePart::New { .. } => None,
+        })
+    }
+
+    /// Writes the metadata of this tree, sharing with the root `base` what is the same and not barred.
     pub fn seal(
         self,
         store: &TenantStore,
         write: RecordId,
-        base: Option<&Metadata>,
+        base: Option<&Root>,
         locate: impl Fn(&ChunkId) -> Option<Location>,
         barred: impl Fn(&PackId) -> bool,
     ) -> Result<NewMetadata> {
-        let mut parts = Vec::with_capacity(self.segments.len());
-        for (id, segment) in self.segments {
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for part in self.parts {
+            let (id, segment) = match part {
+                TreePart::Kept { segment, .. } => {
+                    parts.push(Part::Kept(segment));
+                    continue;
+                }
+                TreePart::New { id, segment } => (id, segment),
+            };
             let locations = segment
                 .chunks
                 .iter()
@@ -65,11 +201,12 @@ impl NewTree {
                     locate(id).ok_or_else(|| Error::Internal { what: format!("chunk {id} has no location") })
                 })
                 .collect::<Result<Vec<_>>>()?;
-            parts.push(Part { id, tree: segment.bytes.into(), span: segment.span, locations });
+            let span = Span { packs: packs_of(&locations), ..segment.span };
+            parts.push(Part::Fresh { id, tree: segment.bytes.into(), span, locations });
         }
         let mut pack = MetaPack::new(store, write)?;
-        let (content, metadata) = pack.add(store, self.id, base, parts, barred)?;
-        Ok(NewMetadata { content, pack: pack.seal(store), metadata })
+        let (content, root, fresh) = pack.add(store, self.id, base, parts, barred)?;
+        Ok(NewMetadata { content, pack: pack.seal(store), root, fresh })
     }
 }
 
@@ -80,191 +217,16 @@ pub struct NewMetadata {
     pub content: Content,
     /// The pack to upload.
     pub pack: SealedPack,
-    /// What was encoded, as if it had been read.
-    pub metadata: Metadata,
+    /// The list of all segments.
+    pub root: Root,
+    /// Segment by segment, its tree and its table, unless it was kept.
+    pub fresh: Vec<Fresh>,
 }
 
-/// One segment of a tree, with where its chunks lie.
-struct Part {
-    id: ChunkId,
-    tree: Bytes,
-    span: Span,
-    locations: Vec<Location>,
+fn blobs(segment: &SegmentRef) -> [&Blob; 2] {
+    [&segment.tree, &segment.table]
 }
 
-/// The meta pack of a write that is being filled, with the metadata of one snapshot or more.
-#[derive(Debug)]
-pub struct MetaPack {
-    pack: PackId,
-    packer: Packer,
-    compressor: Compressor,
-    placed: HashMap<ChunkId, Blob>,
-}
-
-impl MetaPack {
-    /// An empty pack for the metadata of `write`.
-    pub fn new(store: &TenantStore, write: RecordId) -> Result<Self> {
-        Ok(Self {
-            pack: PackId { write, seq: PackSeq::Meta },
-            packer: Packer::with_capacity(64 << 10),
-            compressor: Compressor::new(store.chunking().zstd_level)?,
-            placed: HashMap::new(),
-        })
-    }
-
-    /// Adds a snapshot that is stored already and of which some chunks lie elsewhere by now:
-    /// `moved` says where. What lies in a `barred` pack is stored again.
-    pub fn add_moved(
-        &mut self,
-        store: &TenantStore,
-        snapshot: &Metadata,
-        moved: impl Fn(&Location) -> Option<Location>,
-        barred: impl Fn(&PackId) -> bool,
-    ) -> Result<(Content, Metadata)> {
-        let (spans, tables) = (snapshot.spans()?, snapshot.tables()?);
-        let parts = snapshot.root.segments.iter().zip(&snapshot.trees).zip(spans.into_iter().zip(tables));
-        let parts = parts.map(|((segment, tree), (span, mut locations))| {
-            locations.iter_mut().for_each(|location| *location = moved(location).unwrap_or(*location));
-            Part { id: segment.tree.id, tree: tree.clone(), span, locations }
-        });
-        let id = snapshot_id(store.key(), snapshot.root.segments.iter().map(|segment| segment.tree.id));
-        self.add(store, id, Some(snapshot), parts.collect(), barred)
-    }
-
-    fn add(
-        &mut self,
-        store: &TenantStore,
-        id: SnapshotId,
-        base: Option<&Metadata>,
-        parts: Vec<Part>,
-        barred: impl Fn(&PackId) -> bool,
-    ) -> Result<(Content, Metadata)> {
-        let (mut trees, mut tables): (Vec<Bytes>, Vec<Bytes>) = (Vec::new(), Vec::new());
-        let (mut ids, mut spans) = (Vec::new(), Vec::new());
-        for Part { id, tree, span, locations } in parts {
-            spans.push(Span { packs: packs_of(&locations), ..span });
-            let table = table::encode(&locations);
-            ids.push((id, store.key().id_of(&table), locations.len() as u32));
-            trees.push(tree);
-            tables.push(Bytes::from(table));
-        }
-        let shared = shared_blobs(base, &ids, barred);
-        let mut segments = Vec::with_capacity(ids.len());
-        for (at, ((tree, table, chunks), span)) in ids.into_iter().zip(spans).enumerate() {
-            segments.push(SegmentRef {
-                tree: self.place(&shared, tree, EntryKind::Tree, &trees[at])?,
-                table: self.place(&shared, table, EntryKind::Table, &tables[at])?,
-                chunks,
-                span: Some(span),
-            });
-        }
-        let root = Root { segments };
-        root.check()
-            .map_err(|error| Error::InvalidInput { what: format!("it cannot be stored: {error}") })?;
-        let bytes = root.encode();
-        let root_blob = self.place(&shared, store.key().id_of(&bytes), EntryKind::Root, &bytes)?;
-        let blobs: Vec<Blob> = root.blobs().copied().chain([root_blob]).collect();
-        let content = Content {
-            snapshot_id: id,
-            root: root_blob.into(),
-            meta_ranges: ranges(&blobs),
-            packs: packs_needed(&root, &blobs),
-            unknown: Unknown::new(),
-        };
-        Ok((content, Metadata { root, trees, tables }))
-    }
-
-    /// The pack as it is uploaded.
-    pub fn seal(self, store: &TenantStore) -> SealedPack {
-        self.packer.seal(self.pack, *store.key())
-    }
-
-    fn place(
-        &mut self,
-        shared: &HashMap<ChunkId, Blob>,
-        id: ChunkId,
-        kind: EntryKind,
-        raw: &[u8],
-    ) -> Result<Blob> {
-        if let Some(blob) = shared.get(&id).or_else(|| self.placed.get(&id)) {
-            return Ok(*blob);
-        }
-        if raw.len() > MAX_RAW_LEN as usize {
-            let what = format!("the tree is too large: a {kind:?} segment takes {} bytes", raw.len());
-            return Err(Error::InvalidInput { what });
-        }
-        let entry = self.packer.push(id, kind, raw.len() as u32, self.compressor.frame(raw)?);
-        let blob = Blob {
-            id,
-            pack: self.pack,
-            offset: entry.offset,
-            stored_len: entry.stored_len,
-            raw_len: entry.raw_len,
-            codec: entry.codec,
-        };
-        self.placed.insert(id, blob);
-        Ok(blob)
-    }
-}
-
-/// The blobs of `base` that the new root will refer to, in few enough packs.
-fn shared_blobs(
-    base: Option<&Metadata>,
-    ids: &[(ChunkId, ChunkId, u32)],
-    barred: impl Fn(&PackId) -> bool,
-) -> HashMap<ChunkId, Blob> {
-    let wanted: HashSet<ChunkId> = ids.iter().flat_map(|(tree, table, _)| [*tree, *table]).collect();
-    let mut shared: HashMap<ChunkId, Blob> = base
-        .into_iter()
-        .flat_map(|base| base.root.blobs())
-        .filter(|blob| wanted.contains(&blob.id) && !barred(&blob.pack))
-        .map(|blob| (blob.id, *blob))
-        .collect();
-    let mut weight: BTreeMap<PackId, u64> = BTreeMap::new();
-    for blob in shared.values() {
-        *weight.entry(blob.pack).or_default() += u64::from(blob.stored_len);
-    }
-    let mut packs: Vec<(u64, PackId)> = weight.into_iter().map(|(pack, bytes)| (bytes, pack)).collect();
-    // The write's own meta pack is one of the few.
-    while packs.len() >= MAX_META_PACKS {
-        packs.sort_unstable_by(|a, b| b.cmp(a));
-        if let Some((_, least)) = packs.pop() {
-            shared.retain(|_, blob| blob.pack != least);
-        }
-    }
-    shared
-}
-
-/// The fewest ranges that hold all blobs, without fetching much in between.
-fn ranges(blobs: &[Blob]) -> Vec<PackRange> {
-    let mut blobs = blobs.to_vec();
-    blobs.sort_unstable_by_key(|blob| (blob.pack, blob.offset));
-    let mut ranges: Vec<PackRange> = Vec::new();
-    for blob in blobs {
-        let end = blob.offset + u64::from(blob.stored_len);
-        match ranges.last_mut() {
-            Some(last) if last.pack == blob.pack && blob.offset <= last.offset + last.len + MAX_GAP => {
-                last.len = last.len.max(end - last.offset);
-            }
-            _ => ranges.push(PackRange { pack: blob.pack, offset: blob.offset, len: blob.stored_len.into() }),
-        }
-    }
-    ranges
-}
-
-/// How many bytes of each pack a snapshot needs: each segment counts the frames of its chunks once, and each
-/// blob is counted once.
-fn packs_needed(root: &Root, blobs: &[Blob]) -> Vec<PackUse> {
-    // Equal segments are one blob.
-    let mut frames: Vec<_> = blobs.iter().map(|blob| (blob.pack, blob.offset, blob.stored_len)).collect();
-    frames.sort_unstable();
-    frames.dedup();
-    let of_blobs = frames.into_iter().map(|(pack, _, stored_len)| (pack, u64::from(stored_len)));
-    let spans = root.segments.iter().filter_map(|segment| segment.span.as_ref());
-    let of_chunks = spans.flat_map(|span| span.packs.iter().map(|used| (used.pack, used.bytes)));
-    let mut needed: BTreeMap<PackId, u64> = BTreeMap::new();
-    for (pack, bytes) in of_blobs.chain(of_chunks) {
-        *needed.entry(pack).or_default() += bytes;
-    }
-    needed.into_iter().map(|(pack, live_bytes)| PackUse { pack, live_bytes }).collect()
+fn packs_of_chunks(segment: &SegmentRef) -> impl Iterator<Item = PackId> + '_ {
+    segment.span.iter().flat_map(|span| span.packs.iter().map(|used| used.pack))
 }

@@ -10,6 +10,7 @@ mod kept;
 mod links;
 mod listing;
 mod now;
+mod numbers;
 mod segments;
 
 pub use links::Links;
@@ -24,19 +25,23 @@ use std::{
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use self::{
-    kept::Kept,
-    segments::{Part, Segments},
+pub(crate) use self::segments::Part;
+use self::{kept::Kept, segments::Segments};
+use super::{
+    TenantStore,
+    chunk::Piece,
+    meta::{Fresh, Metadata},
 };
-use super::{TenantStore, chunk::Piece, meta::Metadata};
 use crate::{
     Error, Result,
     format::{
         record::{Content, Record},
         root::Root,
-        segment::covered,
+        segment::{Segment, covered},
+        table::Location,
         tree::{Entry, Kind, TreePath, in_order},
     },
+    id::RecordId,
 };
 
 /// Requests for segments that are made at once.
@@ -79,7 +84,7 @@ impl SnapshotTree {
         let content = content(record)?;
         if Metadata::is_small(content) {
             let metadata = Metadata::load(store, record.record, record.generation, content).await?;
-            return Self::of(store, Arc::new(metadata));
+            return Self::of_metadata(store, Arc::new(metadata));
         }
         Self::by_need(store, record).await
     }
@@ -90,14 +95,44 @@ impl SnapshotTree {
         let content = content(record)?;
         let root = segments::root(store, content).await?;
         if !root.is_spanned() {
-            return Self::of(store, Arc::new(Metadata::fetch(store, content).await?));
+            return Self::of_metadata(store, Arc::new(Metadata::fetch(store, content).await?));
         }
-        Ok(Self::new(Segments::by_need(store, root)))
+        Ok(Self::of_root(store, root))
     }
 
-    /// The tree whose segments have all been fetched, or were just made.
-    pub fn of(store: &TenantStore, metadata: Arc<Metadata>) -> Result<Self> {
+    /// The tree of a root with spans.
+    pub(crate) fn of_root(store: &TenantStore, root: Root) -> Self {
+        Self::new(Segments::by_need(store, root))
+    }
+
+    /// The tree whose segments have all been fetched.
+    pub fn of_metadata(store: &TenantStore, metadata: Arc<Metadata>) -> Result<Self> {
         Ok(Self::new(Segments::whole(store, metadata)?))
+    }
+
+    /// The tree that a write has made of `base`: its root, and the segments that are new.
+    pub(crate) fn of_new(
+        store: &TenantStore,
+        base: Option<&Self>,
+        root: Root,
+        fresh: Vec<Fresh>,
+    ) -> Result<Self> {
+        let fresh = match base.and_then(Self::metadata) {
+            Some(base) => base.fill(&root, fresh),
+            None => fresh,
+        };
+        if fresh.iter().all(Option::is_some) {
+            let metadata = Metadata::of_fresh(root, fresh);
+            let whole =
+                metadata.ok_or_else(|| Error::Internal { what: "a segment that is missing".to_owned() })?;
+            return Self::of_metadata(store, Arc::new(whole));
+        }
+        Ok(Self::new(Segments::with_fresh(store, root, fresh, base.map(|base| &base.segments))))
+    }
+
+    /// All its segments, if they are at hand.
+    pub fn metadata(&self) -> Option<&Arc<Metadata>> {
+        self.segments.metadata()
     }
 
     fn new(segments: Segments) -> Self {
@@ -242,11 +277,6 @@ impl SnapshotTree {
         Ok(places.into_iter().filter_map(|(at, number)| read.get(&at)?.piece(number)).collect())
     }
 
-    /// All of it as it was fetched, if it is small.
-    pub fn whole(&self) -> Option<&Arc<Metadata>> {
-        self.segments.metadata()
-    }
-
     fn found(&self, at: usize, part: &Part, path: &TreePath) -> Option<Found> {
         let place = part.tree.entries.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
         Some(Found { ordinal: self.before[at] + place as u64, entry: part.tree.entries[place].clone() })
@@ -273,7 +303,20 @@ impl SnapshotTree {
         self.begins.get(self.begins.partition_point(|begins| *begins <= at)).copied()
     }
 
-    async fn read(&self, at: usize) -> Result<Arc<Part>> {
+    /// Keeps all segments for the next write or read on this host, if they are at hand.
+    pub(crate) fn remember(&self, store: &TenantStore, record: RecordId, generation: u64) {
+        if let Some(metadata) = self.metadata() {
+            metadata.remember(store, record, generation);
+        }
+    }
+
+    /// A segment as it is stored, and where its chunks lie.
+    pub(crate) async fn opened(&self, at: usize) -> Result<(Segment, Vec<Location>)> {
+        self.segments.opened(at).await
+    }
+
+    /// A segment, decoded.
+    pub(crate) async fn read(&self, at: usize) -> Result<Arc<Part>> {
         self.segments.read(at).await
     }
 }

@@ -15,7 +15,7 @@ use crate::{
         TenantStore,
         cache::{Cache, CacheKind},
         chunk::Piece,
-        meta::{MAX_GAP, Metadata, check_blob, check_id, check_span, fetch_blob, table_of},
+        meta::{Fresh, MAX_GAP, Metadata, check_blob, check_id, check_span, fetch_blob, table_of},
         relocator::LOOKS,
         workers::blocking,
     },
@@ -24,9 +24,9 @@ use crate::{
         layout,
         record::Content,
         root::{Blob, Root, SegmentRef},
-        segment::SegmentPart,
+        segment::{Segment, SegmentPart},
         table::Location,
-        tree::{Entry, Extent, TreePath},
+        tree::{Extent, TreePath},
     },
     id::{ChunkId, PackId},
 };
@@ -37,6 +37,8 @@ const HELD_BYTES: usize = 16 << 20;
 const AT_ONCE: u64 = 256 << 10;
 /// How many segments are looked at for what to fetch along.
 const NEIGHBOURS: usize = 64;
+/// How many bytes of segments are held that this host has made.
+const MOST_FRESH: usize = 4 << 20;
 
 /// Knows where the segments of a snapshot are now: a collection may have moved them since its root was read.
 #[async_trait]
@@ -50,10 +52,10 @@ type Fetched = Vec<(usize, Bytes, Bytes)>;
 
 /// A segment, decoded, with where its chunks lie.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(crate) struct Part {
     pub tree: SegmentPart,
     /// Of all its chunks, those of `continued` first.
-    locations: Vec<Location>,
+    pub locations: Vec<Location>,
     /// About how much memory it takes.
     bytes: usize,
 }
@@ -78,8 +80,7 @@ impl Part {
 
     /// The chunk with this number in the segment.
     pub fn piece(&self, number: usize) -> Option<Piece> {
-        let mut chunks = chunks(&self.tree.continued).chain(self.tree.entries.iter().flat_map(Entry::chunks));
-        let (id, raw_len) = chunks.nth(number)?;
+        let (id, raw_len) = self.tree.chunks().nth(number)?;
         Some(piece(id, raw_len, self.locations.get(number)?))
     }
 }
@@ -91,6 +92,8 @@ pub(super) struct Segments {
     root: Arc<Root>,
     /// All of them as they are stored, if the tree is small.
     whole: Option<Arc<Metadata>>,
+    /// Some that this host has made, by number.
+    fresh: HashMap<usize, (Bytes, Bytes)>,
     /// Whether they are kept on this host's disk: not if the store's packs are there already.
     caches: bool,
     held: Mutex<Held>,
@@ -170,7 +173,39 @@ impl Segments {
     pub fn by_need(store: &TenantStore, root: Root) -> Self {
         let caches = cache_of(store).is_some();
         let (held, follow, moved) = (Mutex::default(), None, RwLock::default());
-        Self { store: store.clone(), root: Arc::new(root), whole: None, caches, held, follow, moved }
+        let (store, root, fresh) = (store.clone(), Arc::new(root), HashMap::new());
+        Self { store, root, whole: None, fresh, caches, held, follow, moved }
+    }
+
+    /// Of a tree of which some segments are at hand. If they are many, they are fetched like the others.
+    /// What was read of `base` is at hand as well, where it is the same.
+    pub fn with_fresh(store: &TenantStore, root: Root, fresh: Vec<Fresh>, base: Option<&Self>) -> Self {
+        let mut room = MOST_FRESH;
+        let numbered = fresh.into_iter().enumerate().filter_map(|(at, fresh)| Some((at, fresh?)));
+        let within = numbered.map_while(|(at, (tree, table))| {
+            room = room.checked_sub(tree.len() + table.len())?;
+            Some((at, (tree, table)))
+        });
+        let mut segments = Self { fresh: within.collect(), ..Self::by_need(store, root) };
+        if let Some(base) = base {
+            segments.held.get_mut().most = base.held.lock().most;
+            for (at, part) in base.held_in(&segments.root) {
+                segments.held.get_mut().put(at, &part);
+            }
+        }
+        segments
+    }
+
+    /// Those that are held and that `root` has as well, by their number there.
+    fn held_in(&self, root: &Root) -> Vec<(usize, Arc<Part>)> {
+        let blobs = |segment: &SegmentRef| (segment.tree.id, segment.table.id);
+        let numbers = root.segments.iter().enumerate().map(|(at, segment)| (blobs(segment), at));
+        let numbers: HashMap<(ChunkId, ChunkId), usize> = numbers.collect();
+        let held = self.held.lock();
+        let same = held.parts.iter().filter_map(|(at, (part, _))| {
+            Some((*numbers.get(&blobs(&self.root.segments[*at]))?, Arc::clone(part)))
+        });
+        same.collect()
     }
 
     pub fn following(&mut self, follow: Arc<dyn Follow>) {
@@ -209,12 +244,9 @@ impl Segments {
         if let Some(part) = self.held.lock().get(at) {
             return Some(part);
         }
-        let (tree, table) = match &self.whole {
-            Some(metadata) => metadata.segment(at),
-            None => match self.from_disk(at) {
-                Some(cached) => cached,
-                None => return self.take(at, self.from_file(at)?).ok()?,
-            },
+        let (tree, table) = match self.at_hand(at) {
+            Some(stored) => stored,
+            None => return self.take(at, self.from_file(at)?).ok()?,
         };
         let part = Arc::new(self.decode(at, &tree, &table).ok()?);
         self.held.lock().put(at, &part);
@@ -226,13 +258,35 @@ impl Segments {
         if let Some(part) = self.now(at) {
             return Ok(part);
         }
-        if let Some(metadata) = &self.whole {
-            let (tree, table) = metadata.segment(at);
+        if let Some((tree, table)) = self.at_hand(at) {
             return self.decode(at, &tree, &table).map(Arc::new);
         }
         let fetched = self.fetch_followed(at).await?;
         let missing = || Error::Internal { what: "a segment was not fetched".to_owned() };
         self.take(at, fetched)?.ok_or_else(missing)
+    }
+
+    /// The segment at this place as it is stored, and where its chunks lie.
+    pub async fn opened(&self, at: usize) -> Result<(Segment, Vec<Location>)> {
+        let (tree, table) = match self.at_hand(at) {
+            Some(stored) => stored,
+            None => {
+                let fetched = self.fetch_followed(at).await?.into_iter().find(|(place, ..)| *place == at);
+                let missing = || Error::Internal { what: "a segment was not fetched".to_owned() };
+                fetched.map(|(_, tree, table)| (tree, table)).ok_or_else(missing)?
+            }
+        };
+        let part = self.decode(at, &tree, &table)?;
+        let (chunks, span) = (part.tree.chunks().collect(), part.tree.span);
+        Ok((Segment { bytes: tree.into(), chunks, span }, part.locations))
+    }
+
+    /// The segment and its table as they are stored but decompressed, if they are in memory or kept on disk.
+    fn at_hand(&self, at: usize) -> Option<(Bytes, Bytes)> {
+        match &self.whole {
+            Some(metadata) => Some(metadata.segment(at)),
+            None => self.fresh.get(&at).cloned().or_else(|| self.from_disk(at)),
+        }
     }
 
     /// Decodes and holds what was fetched; gives the segment at `at`.
@@ -389,7 +443,7 @@ impl Segments {
         check_span(segment, &tree.span)?;
         self.check_order(at, &tree)?;
         let locations = table_of(segment, table)?;
-        let named = chunks(&tree.continued).count() + tree.entries.iter().flat_map(Entry::chunks).count();
+        let named = tree.chunks().count();
         if named != locations.len() {
             let reason = format!("{named} chunks, but {} locations", locations.len());
             return Err(Error::damaged(format!("table segment {}", segment.table.id), reason));

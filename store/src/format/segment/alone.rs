@@ -1,10 +1,13 @@
 //! `SegmentPart` is one segment read without the others: its entries, and extents of files that it does not have whole.
 
 use super::{MORE, note, read_entry, read_extents};
-use crate::format::{
-    FormatError, Result, prefix,
-    root::Span,
-    tree::{Entry, Extent, Kind},
+use crate::{
+    format::{
+        FormatError, Result, prefix,
+        root::Span,
+        tree::{Entry, Extent, Kind},
+    },
+    id::ChunkId,
 };
 
 /// What one segment has of a tree.
@@ -49,6 +52,15 @@ impl SegmentPart {
             Some(last) if covered(last) > last.size() => Err(too_long(last)),
             _ => Ok(part),
         }
+    }
+
+    /// The chunks that it names, in order, and how long each is.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = (ChunkId, u32)> + '_ {
+        let continued = self.continued.iter().filter_map(|extent| match extent {
+            Extent::Chunk { id, len } => Some((*id, *len)),
+            Extent::Hole(_) | Extent::Inline(_) => None,
+        });
+        continued.chain(self.entries.iter().flat_map(Entry::chunks))
     }
 
     fn begin(&mut self, entry: Entry) -> Result<()> {

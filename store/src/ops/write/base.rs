@@ -10,15 +10,18 @@ use crate::{
         TenantStore,
         chunk::{Locations, locations_by_id},
         meta::Metadata,
+        snapshot_tree::SnapshotTree,
     },
-    format::{record::Record, tree::Entry},
+    format::{record::Record, table::Location, tree::Entry},
+    id::ChunkId,
 };
 
 /// The snapshot that a write builds on, as it was read.
 #[derive(Default)]
 pub(in crate::ops) struct ReadBase {
     pub record: Option<Record>,
-    pub metadata: Option<Arc<Metadata>>,
+    /// `None` also if the base cannot be read.
+    pub tree: Option<Arc<SnapshotTree>>,
     pub entries: Vec<Entry>,
     pub locations: Locations,
 }
@@ -32,7 +35,7 @@ impl ReadBase {
             return Self { record: Some(record), ..Self::default() };
         };
         let loaded = Metadata::load(store, record.record, record.generation, content).await;
-        match loaded.and_then(|metadata| Self::decode(record.clone(), Arc::new(metadata))) {
+        match loaded.and_then(|metadata| Self::decode(store, record.clone(), metadata)) {
             Ok(base) => base,
             Err(error) => {
                 tracing::warn!(record = %record.record, %error, "the current snapshot cannot be built on");
@@ -42,19 +45,50 @@ impl ReadBase {
     }
 
     /// The base whose metadata is this.
-    pub fn decode(record: Record, metadata: Arc<Metadata>) -> Result<Self> {
+    fn decode(store: &TenantStore, record: Record, metadata: Metadata) -> Result<Self> {
         let (entries, locations) = metadata.decode()?;
         let locations = locations_by_id(&entries, locations);
-        Ok(Self { record: Some(record), metadata: Some(metadata), entries, locations })
+        let tree = Arc::new(SnapshotTree::of_metadata(store, Arc::new(metadata))?);
+        Ok(Self { record: Some(record), tree: Some(tree), entries, locations })
+    }
+
+    /// The base whose tree is read by need. Where its chunks lie is known of a tree that is at hand.
+    pub fn by_need(record: Record, tree: Arc<SnapshotTree>) -> Result<Self> {
+        let locations = match tree.metadata() {
+            Some(metadata) => {
+                let (entries, locations) = metadata.decode()?;
+                locations_by_id(&entries, locations)
+            }
+            None => Locations::new(),
+        };
+        Ok(Self { record: Some(record), tree: Some(tree), entries: Vec::new(), locations })
     }
 
     /// No base at all, if this one could not be read.
     pub fn if_readable(self) -> Self {
-        if self.metadata.is_some() { self } else { Self::default() }
+        if self.tree.is_some() { self } else { Self::default() }
     }
 }
 
 impl SnapshotWriter {
+    /// The tree of the base, if it could be read.
+    pub fn base_tree(&self) -> Option<Arc<SnapshotTree>> {
+        self.base_tree.clone()
+    }
+
+    /// There chunks of the base lie.
+    pub fn learn_base(&self, locations: impl Iterator<Item = (ChunkId, Location)>) {
+        self.known.learn_base(locations.collect());
+    }
+
+    /// Reads the root of the base where it is now; `false` if there is no base.
+    pub async fn reopen_base(&mut self) -> Result<bool> {
+        let Some(base) = &self.base else { return Ok(false) };
+        let now = records::current(&self.store, &base.lineage(), base.record).await?;
+        self.base_tree = Some(Arc::new(SnapshotTree::open(&self.store, &now).await?));
+        Ok(true)
+    }
+
     /// Looks at the base again: since it was read, a repair may have found some of it damaged, or
     /// have stored it elsewhere. Whoever starts one from now on finds this write under way.
     pub async fn follow_base(&mut self) -> Result<()> {
@@ -69,13 +103,13 @@ impl SnapshotWriter {
         }
         let mut lost = lost_of(&now);
         let read = ReadBase::load(&self.store, Some(now)).await;
-        match read.metadata.is_some() {
+        match read.tree.is_some() {
             true => self.known.learn_moved(read.locations),
             // Where it is now is not known, and where it was it is still lost.
             false => lost.add(&self.known.lost()),
         }
         self.known.learn_lost(lost);
-        (self.base, self.base_metadata) = (read.record, read.metadata);
+        (self.base, self.base_tree) = (read.record, read.tree);
         Ok(())
     }
 

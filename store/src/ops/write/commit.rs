@@ -1,8 +1,12 @@
 //! Makes the next snapshot of a tree whose changes are known.
 //!
-//! Unlike a capture, nothing is walked and nothing that has not changed is read, fetched or
-//! looked up in an index: unchanged files keep the extents they have in the base, and the
-//! base's own table says where their chunks are.
+//! Unlike a capture, nothing is walked, and of the base only the segments around changes are read. All others are
+//! referred to as they are: their tables say where their chunks lie, and the root, which packs they need.
+
+mod changes;
+pub mod whole;
+
+pub use changes::{PutEntry, TreeChange, TreeChanges};
 
 use std::{
     ops::Range,
@@ -11,8 +15,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use self::changes::filled;
 use super::{
-    Barred, Finished, ReadBase, SnapshotWriter, Totals, new_tree,
+    Barred, Finished, ReadBase, SnapshotWriter, Totals,
     snapshot::{About, Examined, HoldBack, Outcome, Phases, Report},
 };
 use crate::{
@@ -20,22 +25,21 @@ use crate::{
     catalog::{lock::Hold, pointer::Flip, records},
     content::{
         TenantStore,
-        chunk_fetcher::startup::{self, First, Guess, StartupRanges},
+        chunk_fetcher::startup::{First, Guess, StartupRanges},
         ingest::{Cutter, Files, Ingest, Ingested},
-        meta::Metadata,
+        snapshot_tree::SnapshotTree,
+        tree_editor::{Edited, TreeEditor},
         workers::blocking,
     },
     format::{
         pointer::Target,
         record::Record,
-        table::Location,
-        tree::{Entry, Extent, Kind},
+        tree::{Entry, Extent},
     },
-    id::{ChunkId, FlipId, RecordId},
+    id::{FlipId, RecordId},
     name::Lineage,
     ops::{archive::publish, pointer_move, write},
     progress::Progress,
-    tree::walk::Skipped,
 };
 
 /// What to make a snapshot of, and what to write down about it.
@@ -53,8 +57,8 @@ pub struct Request {
     pub examined: Examined,
     /// Why the snapshot must not take the place of the current one by itself.
     pub hold_back: Option<HoldBack>,
-    /// The chunks of the base that a mount of it read first; without any, what the base says.
-    pub first_reads: Vec<ChunkId>,
+    /// The parts of the base's files that a mount of it read first; without any, what the base says.
+    pub first_reads: StartupRanges,
     /// What is probably read first, where no mount has shown it; without one, nothing is laid out for that.
     pub guess: Option<Guess>,
     /// How much the tenant may have stored when this is done; more is refused.
@@ -65,26 +69,13 @@ pub struct Request {
     pub archive: Option<publish::PublishJob>,
 }
 
-/// A whole tree; the extents of its changed files are to be found out.
-#[derive(Debug)]
-pub struct Tree {
-    /// The tree, sorted.
-    pub entries: Vec<Entry>,
-    /// The places of the changed files among the entries, in order.
-    pub changed: Vec<usize>,
-    /// What was left out of it.
-    pub skipped: Skipped,
-    /// How many bytes its files have.
-    pub bytes: u64,
-}
-
-/// The snapshot the tree is built on.
+/// The snapshot that changes were made to.
 #[derive(Clone, Debug)]
 pub struct Base {
     /// The record of the snapshot.
     pub record: Record,
-    /// The segments of its tree and tables.
-    pub metadata: Arc<Metadata>,
+    /// Its tree.
+    pub tree: Arc<SnapshotTree>,
 }
 
 /// A snapshot that was stored, as whoever goes on from it wants it.
@@ -92,17 +83,12 @@ pub struct Base {
 pub struct Stored {
     /// The record of the snapshot.
     pub record: Record,
-    /// The segments of its tree and tables.
-    pub metadata: Arc<Metadata>,
-    /// The tree.
-    pub entries: Vec<Entry>,
-    /// Where the chunks of the tree lie, in its order.
-    pub locations: Vec<Location>,
+    /// Its tree.
+    pub tree: Arc<SnapshotTree>,
 }
 
-/// Stores `tree` and moves the pointer to it by `hold`; without one, no pointer is moved.
-/// `files` gives the content of the changed files in the order of `tree.changed`.
-/// `intend` is told the record before it becomes a snapshot.
+/// Stores what `changes` make of `base` and moves the pointer to it by `hold`; without one, no pointer is moved.
+/// `files` gives the content of the files whose content must be read. `intend` is told the record before it becomes a snapshot.
 #[expect(
     clippy::too_many_arguments,
     reason = "each is another party's: the caller's, the mount's, the store's"
@@ -110,7 +96,7 @@ pub struct Stored {
 pub async fn commit(
     store: &TenantStore,
     request: Request,
-    tree: Tree,
+    changes: TreeChanges,
     files: Arc<dyn Files + Send>,
     base: Option<Base>,
     hold: Option<&Hold>,
@@ -125,24 +111,27 @@ pub async fn commit(
         // Only what would replace something can be held back for that.
         request.hold_back = None;
     }
-    progress.begin("commit", tree.entries.len() as u64, tree.bytes);
+    let TreeChanges { changes, skipped } = changes;
+    progress.begin("commit", changes.len() as u64, changes.iter().map(TreeChange::bytes).sum());
+    let mut totals = base.as_ref().map(|base| Totals::before(&base.record)).unwrap_or_default();
+    totals.counts.skipped = skipped.total();
     let plan = write::Plan {
         lineage: &request.lineage,
         about: request.about.clone(),
-        totals: Totals::of(&tree.entries, tree.skipped, tree.bytes),
+        totals,
         source: ("mount", &request.path),
         barred: Barred::Copy,
         quota_bytes: request.quota_bytes,
     };
     let read = async {
-        base.map_or_else(|| Ok(ReadBase::default()), |base| ReadBase::decode(base.record, base.metadata))
+        base.map_or_else(|| Ok(ReadBase::default()), |base| ReadBase::by_need(base.record, base.tree))
     };
     let told = Arc::clone(&progress);
-    let (writer, old) = SnapshotWriter::begin(store, plan, read, progress).await?;
-    let (changed, skipped) = (tree.changed.len() as u64, tree.skipped);
-    let mut source = MountSource { store, request: &request, writer, old, hold, capturing: Duration::ZERO };
+    let (writer, _) = SnapshotWriter::begin(store, plan, read, progress).await?;
+    let changed = changes.iter().filter(|change| change.file().is_some()).count() as u64;
+    let mut source = MountSource { store, request: &request, writer, hold, capturing: Duration::ZERO };
     let began = Instant::now();
-    let written = Box::pin(source.write(tree, files, intend)).await;
+    let written = Box::pin(source.write(changes, files, intend)).await;
     let Ended { mut record, held_back, mut stored } = source.writer.end(written).await?;
     let capture = source.capturing;
     let mut phases = Phases { capture, upload: began.elapsed().saturating_sub(capture), ..Phases::default() };
@@ -191,8 +180,6 @@ struct MountSource<'a> {
     store: &'a TenantStore,
     request: &'a Request,
     writer: SnapshotWriter,
-    /// The entries of the base.
-    old: Vec<Entry>,
     hold: Option<&'a Hold>,
     /// How long reading the changed files took.
     capturing: Duration,
@@ -201,30 +188,25 @@ struct MountSource<'a> {
 impl MountSource<'_> {
     async fn write(
         &mut self,
-        tree: Tree,
+        changes: Vec<TreeChange>,
         files: Arc<dyn Files + Send>,
         intend: impl AsyncFnOnce(RecordId) -> Result<()>,
     ) -> Result<Ended> {
-        let Tree { mut entries, changed, .. } = tree;
         let request = self.request;
-        let (store, places) = (self.store.clone(), self.first_reads());
+        let places = self.first_reads().await;
+        self.writer.learn_base(changes.iter().flat_map(TreeChange::pieces));
         let ingest = self.writer.ingest();
         let Request { threads, guess, .. } = *request;
-        let rewritten = Arc::new(Rewritten { files, changed, first: places.clone(), guess, ingest, threads });
+        let rewritten = Arc::new(Rewritten::of(&changes, files, (places.clone(), guess), ingest, threads));
         let reading = Arc::clone(&rewritten);
         let began = Instant::now();
-        let (entries, new, mut ingested) = blocking(move || {
-            let all: Vec<usize> = (0..reading.changed.len()).collect();
-            let (extents, ingested) = reading.store(&entries, &all)?;
-            for (at, extents) in reading.changed.iter().zip(extents) {
-                entries[*at].set_extents(extents);
-            }
-            let tree = new_tree(&store, &entries, |entry, error| Error::InvalidInput {
-                what: format!("{} cannot be stored: {error}", entry.path),
-            })?;
-            Ok((Arc::new(entries), tree, ingested))
+        let (changes, mut ingested) = blocking(move || {
+            let all: Vec<usize> = (0..reading.entries.len()).collect();
+            let (extents, ingested) = reading.store(&all)?;
+            Ok((filled(changes, extents), ingested))
         })
         .await?;
+        let Edited { tree: mut new, counts: counted, .. } = self.edit(&changes).await?;
         self.capturing = began.elapsed();
         if let Some(base) = self.writer.base()
             && base.lineage() == request.lineage
@@ -236,60 +218,81 @@ impl MountSource<'_> {
         // From here on the lease exists, so what is barred is known.
         let record = self.writer.open().await?;
         // Both are waited for, whatever becomes of the other: what is intended may be taken back.
-        let following = Box::pin(self.writer.follow_base_or_copy(&entries));
+        let following = Box::pin(self.writer.follow_base_or_copy(&mut new));
         let (copied, intended) = futures::future::join(following, intend(record)).await;
         intended?;
         let copied = copied?;
-        let hit = self.hit(&entries, &rewritten.changed);
+        let hit = self.hit(&changes);
         if !hit.is_empty() {
-            let entries = Arc::clone(&entries);
-            ingested = blocking(move || Ok(rewritten.store(&entries, &hit)?.1)).await?;
+            ingested = blocking(move || Ok(rewritten.store(&hit)?.1)).await?;
         }
         let held_back = request.hold_back.clone().or_else(|| request.examined.hold_back.clone());
         let (health, word) = (request.examined.health.clone(), held_back.as_ref().map(|held| held.word));
-        let startup = places.plan(&entries);
         let describe = |record: &mut Record| {
-            record.startup = startup;
             record.health = health;
             record.held_back = word.map(ToOwned::to_owned);
+            counted.apply(&mut record.counts);
             record.counts.new_chunks = ingested.new_chunks + copied.new_chunks;
             record.counts.new_bytes = ingested.new_bytes + copied.new_bytes;
         };
         if let (Some(hold), Some(held)) = (self.hold, &held_back) {
             self.writer.tell_held_back(hold.handle(), &held.reason);
         }
-        let Finished { record, metadata, .. } = self.writer.finish(new, describe).await?;
-        let (entries, locations) = metadata.decode()?;
-        let metadata = Arc::new(metadata);
-        let (store, kept) = (self.store.clone(), Arc::clone(&metadata));
+        let Finished { record, tree, .. } = self.writer.finish_planned(new, Some(&places), describe).await?;
+        let (store, kept) = (self.store.clone(), Arc::clone(&tree));
         let (id, generation) = (record.record, record.generation);
         // The next mount on this host finds it here. Nobody waits for that.
         tokio::task::spawn_blocking(move || kept.remember(&store, id, generation));
-        let stored = Some(Stored { record: record.clone(), metadata, entries, locations });
+        let stored = Some(Stored { record: record.clone(), tree });
         Ok(Ended { record, held_back, stored })
+    }
+
+    /// The tree that the changes make of the base. If the base's segments were moved since it was read, they are
+    /// read where they are now.
+    async fn edit(&mut self, changes: &[TreeChange]) -> Result<Edited> {
+        let edited = match self.edited(changes).await {
+            Err(Error::Missing { .. }) if self.writer.reopen_base().await? => self.edited(changes).await,
+            edited => edited,
+        }?;
+        self.writer.learn_base(edited.located.iter().map(|(id, location)| (*id, *location)));
+        Ok(edited)
+    }
+
+    async fn edited(&self, changes: &[TreeChange]) -> Result<Edited> {
+        let mut editor = TreeEditor::new(self.store, self.writer.base_tree());
+        for change in changes {
+            match change {
+                TreeChange::Removed(path) => editor.remove(path).await?,
+                TreeChange::Put(put) => editor.put(&put.entry).await?,
+            }
+        }
+        editor.finish().await
     }
 
     /// Whether the base has the bytes of every file that was written again, though they are the same. What it
     /// has lost by now, or had lost before, is to be had in the mount alone.
     async fn holds_all(&self, base: &Record, rewritten: &Rewritten, ingested: Ingested) -> bool {
-        if rewritten.changed.is_empty() {
+        if rewritten.entries.is_empty() {
             return true;
         }
         let now = records::current(self.store, &base.lineage(), base.record).await;
         ingested.new_chunks == 0 && now.is_ok_and(|now| now.damage == base.damage)
     }
 
-    /// Those of the changed files, by number, that need a chunk which the base turned out to have lost.
-    fn hit(&self, entries: &[Entry], changed: &[usize]) -> Vec<usize> {
-        let is_hit = |at: usize| entries[at].chunks().any(|(id, _)| self.writer.has_lost(&id));
-        (0..changed.len()).filter(|number| is_hit(changed[*number])).collect()
+    /// Those of the changed files, in their order, that need a chunk which the base turned out to have lost.
+    fn hit(&self, changes: &[TreeChange]) -> Vec<usize> {
+        let is_hit = |entry: &Entry| entry.chunks().any(|(id, _)| self.writer.has_lost(&id));
+        let rewritten = changes.iter().filter_map(TreeChange::rewritten).enumerate();
+        rewritten.filter(|(_, (entry, _))| is_hit(entry)).map(|(number, _)| number).collect()
     }
 
     /// What is read first, by the mount that commits, or else by those before it.
-    fn first_reads(&self) -> StartupRanges {
-        match (self.request.first_reads.as_slice(), self.writer.base()) {
-            ([], Some(base)) => StartupRanges::of(&startup::reads_of(&base.startup, &self.old), &self.old),
-            (first_reads, _) => StartupRanges::of(first_reads, &self.old),
+    async fn first_reads(&self) -> StartupRanges {
+        match (self.writer.base(), self.writer.base_tree()) {
+            (Some(base), Some(tree)) if self.request.first_reads.is_empty() => {
+                StartupRanges::named_by(&base.startup, &tree).await.unwrap_or_default()
+            }
+            _ => self.request.first_reads.clone(),
         }
     }
 }
@@ -297,25 +300,36 @@ impl MountSource<'_> {
 /// The changed files of a tree, and what is needed to store them.
 struct Rewritten {
     files: Arc<dyn Files + Send>,
-    /// The places of their entries.
-    changed: Vec<usize>,
-    first: StartupRanges,
-    guess: Option<Guess>,
+    /// Each with its number among the files.
+    entries: Vec<(Entry, usize)>,
+    first: First,
     ingest: Arc<Ingest>,
     threads: usize,
 }
 
 impl Rewritten {
+    fn of(
+        changes: &[TreeChange],
+        files: Arc<dyn Files + Send>,
+        (places, guess): (StartupRanges, Option<Guess>),
+        ingest: Arc<Ingest>,
+        threads: usize,
+    ) -> Self {
+        let put: Vec<Entry> = match guess.filter(|_| places.is_empty()) {
+            Some(_) => changes.iter().filter_map(TreeChange::entry).cloned().collect(),
+            None => Vec::new(),
+        };
+        let rewritten = changes.iter().filter_map(TreeChange::rewritten);
+        let entries = rewritten.map(|(entry, file)| (entry.clone(), file)).collect();
+        Self { files, entries, first: First::of(&places, guess, &put), ingest, threads }
+    }
+
     /// Stores what is new of those that are `chosen`, by number; blocking. With the extents of each, and
     /// how much was stored so far.
-    fn store(&self, entries: &[Entry], chosen: &[usize]) -> Result<(Vec<Vec<Extent>>, Ingested)> {
+    fn store(&self, chosen: &[usize]) -> Result<(Vec<Vec<Extent>>, Ingested)> {
         let extents = match chosen.is_empty() {
             true => Vec::new(),
-            false => {
-                let first = First::of(&self.first, self.guess, entries);
-                let Self { files, changed, .. } = self;
-                self.ingest.run(&Laid { files: &**files, entries, changed, chosen, first }, self.threads)?
-            }
+            false => self.ingest.run(&Laid { rewritten: self, chosen }, self.threads)?,
         };
         Ok((extents, self.ingest.flush()?))
     }
@@ -323,11 +337,8 @@ impl Rewritten {
 
 /// Changed files of a tree whose names say what of them is read first.
 struct Laid<'a> {
-    files: &'a dyn Files,
-    entries: &'a [Entry],
-    changed: &'a [usize],
+    rewritten: &'a Rewritten,
     chosen: &'a [usize],
-    first: First,
 }
 
 impl Files for Laid<'_> {
@@ -336,12 +347,11 @@ impl Files for Laid<'_> {
     }
 
     fn read(&self, at: usize, cutter: &mut Cutter<'_>) -> Result<()> {
-        self.files.read(self.chosen[at], cutter)
+        self.rewritten.files.read(self.rewritten.entries[self.chosen[at]].1, cutter)
     }
 
     fn is_first(&self, at: usize, part: Range<u64>) -> bool {
-        let entry = &self.entries[self.changed[self.chosen[at]]];
-        let size = if let Kind::File { size, .. } = entry.kind { size } else { 0 };
-        self.first.has(&entry.path, size, part)
+        let (entry, _) = &self.rewritten.entries[self.chosen[at]];
+        self.rewritten.first.has(&entry.path, entry.size(), part)
     }
 }

@@ -4,7 +4,10 @@
 //! collection had just emptied. They are pardoned in time; until then nothing may refer to
 //! them anew, so whoever builds on that commit takes their frames into packs of its own.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use futures::StreamExt;
 
@@ -14,80 +17,109 @@ use crate::{
     catalog::records,
     content::{
         TenantStore,
-        chunk::locations_by_id,
+        chunk::Locations,
         dedup_index::DedupIndex,
         ingest::Ingested,
+        meta::NewTree,
         packer::Packer,
         reader::{Verified, Want},
+        snapshot_tree::SnapshotTree,
         upload::Uploader,
         workers::blocking,
     },
-    format::tree::Entry,
+    format::tree::TreePath,
     id::ChunkId,
-    ops::read::open::Opened,
 };
 
 impl SnapshotWriter {
-    /// As [`follow_base`](Self::follow_base), for a source that has the chunks of `entries` from
-    /// nowhere but the base. The metadata of the base is read anew if it is not what it was: chunks
-    /// were moved since, by a collection or by a repair that had a good copy, or the packs that hold
-    /// them are about to go. The chunks that may not be referred to even where they are now, but are
-    /// still there, are copied.
-    pub async fn follow_base_or_copy(&mut self, entries: &Arc<Vec<Entry>>) -> Result<Ingested> {
-        let gone = |id: &ChunkId, entry: usize| {
-            let path = &entries[entry].path;
-            let reason = format!("chunk {id} is gone, or about to be collected");
-            Error::damaged(format!("the snapshot {path} is built on"), reason)
-        };
+    /// As [`follow_base`](Self::follow_base), for a source that has the chunks of `tree` from nowhere but the base.
+    /// The root of the base is read anew if it is not what it was: chunks were moved since, by a collection
+    /// or by a repair that had a good copy, or the packs that hold them are about to go. The chunks that may not
+    /// be referred to even where they are now, but are still there, are copied.
+    pub async fn follow_base_or_copy(&mut self, tree: &mut NewTree) -> Result<Ingested> {
         let Some(before) = self.base.clone() else {
             self.lease.look_at_packs().await?;
-            return match self.not_in_base(entries).await?.into_iter().next() {
-                Some((id, (_, entry))) => Err(gone(&id, entry)),
+            return match self.not_in_base(tree).await?.into_iter().next() {
+                Some((id, _)) => Err(gone(tree, &id)),
                 None => Ok(Ingested::default()),
             };
         };
         let now = self.base_now(&before).await?;
-        let is_whole = self.not_in_base(entries).await?.is_empty();
+        let is_moved = matches!(&now, Ok(now) if !is_same(&before, now));
+        // Where it was, it need not be read any more.
+        let is_whole = !is_moved
+            && match self.not_in_base(tree).await {
+                Err(Error::Missing { .. }) if now.is_ok() => false,
+                lacking => lacking?.is_empty(),
+            };
         let now = match now {
             // It was deleted since. All that is needed of it is there, and nothing may take it.
             Err(error) if error.kind() == ErrorKind::NotFound && is_whole => return Ok(Ingested::default()),
             now => now?,
         };
-        // Even if it is the same, the metadata may be that of an earlier generation.
-        if is_same(&before, &now) && is_whole {
+        // Even if it is the same, what was read of it may be that of an earlier generation.
+        if is_whole {
             return Ok(Ingested::default());
         }
-        let opened = Opened::load(&self.store, now).await?;
+        let moved = Arc::new(SnapshotTree::open(&self.store, &now).await?);
+        tree.follow(moved.root())?;
         // In this order: what is no longer lost is found where it is now.
-        self.known.learn_moved(locations_by_id(&opened.entries, opened.locations));
-        self.known.learn_lost(lost_of(&opened.record));
+        self.known.learn_moved(self.moved_to(tree, &moved).await?);
+        self.known.learn_lost(lost_of(&now));
+        self.base_tree = Some(Arc::clone(&moved));
         let mut wants = Vec::new();
-        for (id, (raw_len, entry)) in self.not_in_base(entries).await? {
-            let location = self.known.locate_barred(&id).ok_or_else(|| gone(&id, entry))?;
+        for (id, raw_len) in self.not_in_base(tree).await? {
+            let location = self.known.locate_barred(&id).ok_or_else(|| gone(tree, &id))?;
             wants.push(Want { id, raw_len, location, purpose: () });
         }
-        let copied = match copy_frames(&self.store, &self.uploader, wants).await {
+        match copy_frames(&self.store, &self.uploader, wants).await {
             Err(missing @ Error::Missing { .. }) => {
                 // If it was moved once more, the next attempt finds it.
                 let lineage = before.lineage();
                 let later = records::current(&self.store, &lineage, before.record).await?;
-                let moved = later.generation != opened.record.generation;
+                let moved = later.generation != now.generation;
                 let what = format!("record {} of {lineage}", before.record);
-                return Err(if moved { Error::Conflict { what } } else { missing });
+                Err(if moved { Error::Conflict { what } } else { missing })
             }
-            copied => copied?,
-        };
-        self.base_metadata = Some(Arc::new(opened.metadata));
-        Ok(copied)
+            copied => copied,
+        }
     }
 
-    /// The chunks that this write neither stores nor may refer to, with their length and an
-    /// entry that needs them. A damaged chunk stays so: whoever builds on it has no other.
-    async fn not_in_base(&self, entries: &Arc<Vec<Entry>>) -> Result<HashMap<ChunkId, (u32, usize)>> {
-        let is_not_lost = |known: &DedupIndex, id: &ChunkId| known.locate_lost(id).is_none();
-        let lacking = self.lacking(entries, is_not_lost).await?;
-        Ok(lacking.into_iter().map(|lacks| (lacks.id, (lacks.raw_len, lacks.entry))).collect())
+    /// Where the base has the chunks of a tree's new segments by now. Its segments are read until all are found
+    /// that the base had: most of them are in segments that the new ones were cut from.
+    async fn moved_to(&self, tree: &NewTree, base: &SnapshotTree) -> Result<Locations> {
+        let mut wanted: HashSet<ChunkId> =
+            tree.chunks().map(|(id, _)| id).filter(|id| self.known.in_base(id).is_some()).collect();
+        let mut moved = Locations::new();
+        let (kept, mut order): (HashSet<usize>, Vec<usize>) =
+            (tree.kept_numbers().collect(), (0..base.root().segments.len()).collect());
+        order.sort_by_key(|at| kept.contains(at));
+        for at in order {
+            if wanted.is_empty() {
+                break;
+            }
+            let part = base.read(at).await?;
+            for ((id, _), location) in part.tree.chunks().zip(&part.locations) {
+                if wanted.remove(&id) {
+                    moved.insert(id, *location);
+                }
+            }
+        }
+        Ok(moved)
     }
+
+    /// The chunks that this write neither stores nor may refer to, once each, with their length. A damaged chunk
+    /// stays so: whoever builds on it has no other.
+    async fn not_in_base(&self, tree: &mut NewTree) -> Result<BTreeMap<ChunkId, u32>> {
+        let is_not_lost = |known: &DedupIndex, id: &ChunkId| known.locate_lost(id).is_none();
+        Ok(self.lacking_in(tree, is_not_lost).await?.into_iter().collect())
+    }
+}
+
+fn gone(tree: &NewTree, id: &ChunkId) -> Error {
+    let path = tree.path_of(id).unwrap_or_else(TreePath::root);
+    let reason = format!("chunk {id} is gone, or about to be collected");
+    Error::damaged(format!("the snapshot {path} is built on"), reason)
 }
 
 /// Copies the frames of `wants`, each checked against its id, into packs of this write.

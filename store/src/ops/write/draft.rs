@@ -25,6 +25,13 @@ pub(in crate::ops) struct Totals {
 }
 
 impl Totals {
+    /// What the base amounts to: changes are counted from there.
+    pub fn before(base: &Record) -> Self {
+        let Counts { files, directories, symlinks, hard_links, .. } = base.counts;
+        let counts = Counts { files, directories, symlinks, hard_links, ..Counts::default() };
+        Self { counts, bytes: base.uncompressed_size_bytes }
+    }
+
     pub fn of(entries: &[Entry], skipped: Skipped, bytes: u64) -> Self {
         let mut counts = Counts { skipped: skipped.total(), ..Counts::default() };
         for entry in entries {

@@ -7,15 +7,22 @@ use crate::{
     Result,
     catalog::clock,
     content::{
-        meta::{Metadata, NewTree},
+        chunk_fetcher::startup::StartupRanges,
+        damage::DamagedFrames,
+        meta::{Fresh, NewMetadata, NewTree},
+        snapshot_tree::SnapshotTree,
         unfinished::{self, TakenOver},
         upload::{DurablePacks, WriteSession},
         workers::blocking,
     },
     format::{
+        FormatError,
         record::{Content, Record},
-        table::Location,
-        tree::Entry,
+        root::Root,
+        segment::SegmentPart,
+        startup::Startup,
+        table::{self, Location},
+        tree::{Entry, Kind, Meta, TreePath},
     },
     id::{ChunkId, PackId},
 };
@@ -23,7 +30,7 @@ use crate::{
 /// A snapshot that was stored.
 pub(in crate::ops) struct Finished {
     pub record: Record,
-    pub metadata: Metadata,
+    pub tree: Arc<SnapshotTree>,
     pub taken_over: TakenOver,
 }
 
@@ -31,27 +38,42 @@ impl SnapshotWriter {
     /// Stores the metadata once all packs are durable, then makes the record live. `describe`
     /// fills in what only the source knows.
     pub async fn finish(&mut self, tree: NewTree, describe: impl FnOnce(&mut Record)) -> Result<Finished> {
+        Box::pin(self.finish_planned(tree, None, describe)).await
+    }
+
+    /// The same, with a plan for these `places`, which are read first.
+    pub async fn finish_planned(
+        &mut self,
+        mut tree: NewTree,
+        places: Option<&StartupRanges>,
+        describe: impl FnOnce(&mut Record),
+    ) -> Result<Finished> {
         let packs = self.uploader.finish().await?;
-        let (write, base) = (self.lease.open().await?, self.base_metadata.take());
-        let (chunks, content_bytes) = (tree.chunks().count() as u64, tree.content_bytes);
+        let write = self.lease.open().await?;
+        self.open_left_behind(&mut tree).await?;
+        let base = self.base_tree.take();
+        let (chunks, content_bytes) = (tree.chunk_count(), tree.content_bytes);
         let (store, known) = (self.store.clone(), Arc::clone(&self.known));
-        let (mut packs, meta) = blocking(move || {
+        let (mut packs, content, pack, tree, inherited) = blocking(move || {
             let sure = |id: &ChunkId| known.locate(id).filter(|found| !known.is_unsure(&found.pack));
             let stored = |id: &ChunkId| packs.locations.get(id).copied().or_else(|| sure(id));
             let locate = |id: &ChunkId| stored(id).or_else(|| known.locate_lost(id));
             let lost = known.lost();
             let unfit = |pack: &PackId| known.is_barred(pack) || known.is_unsure(pack) || lost.has_pack(pack);
-            let meta = tree.seal(&store, write, base.as_deref(), locate, unfit)?;
-            Ok((packs, meta))
+            let root = base.as_deref().map(SnapshotTree::root);
+            let NewMetadata { content, pack, root, fresh } = tree.seal(&store, write, root, locate, unfit)?;
+            let inherited = inherited(&lost, &root, &fresh)?;
+            let tree = SnapshotTree::of_new(&store, base.as_deref(), root, fresh)?;
+            Ok((packs, content, pack, Arc::new(tree), inherited))
         })
         .await?;
-        self.lease.allow(packs.stored_bytes + meta.pack.bytes.len() as u64)?;
-        let taken_over = self.take_over(&mut packs, &meta.content);
+        self.lease.allow(packs.stored_bytes + pack.bytes.len() as u64)?;
+        let taken_over = self.take_over(&mut packs, &content);
         let indexed: Vec<PackId> = packs.index.iter().map(|pack| pack.pack).collect();
-        let durable = self.lease.upload_metadata(packs, &meta.pack).await?;
+        let uploading = self.lease.upload_metadata(packs, &pack);
+        let (durable, startup) = futures::future::join(uploading, planned(places, &tree)).await;
+        let durable = durable?;
         self.forget(indexed);
-        let content = meta.content.clone();
-        let inherited = self.inherited(&meta.metadata)?;
         let complete = |record: &mut Record| {
             record.content = Some(content);
             record.damage = inherited.and_then(|(entries, locations)| {
@@ -59,6 +81,7 @@ impl SnapshotWriter {
             });
             record.counts.chunks = chunks;
             record.counts.stored_bytes = durable.stored_bytes;
+            record.startup = startup;
             describe(record);
             // What was found before the files were read may have grown since.
             record.uncompressed_size_bytes = content_bytes;
@@ -69,7 +92,7 @@ impl SnapshotWriter {
             }
         };
         let record = self.lease.make_live_after(&durable, complete, tell).await?;
-        Ok(Finished { record, metadata: meta.metadata, taken_over })
+        Ok(Finished { record, tree, taken_over })
     }
 
     /// Of the packs that earlier writes have left, those that the snapshot needs go into its index.
@@ -91,9 +114,47 @@ impl SnapshotWriter {
         let useless = self.known.unfinished().packs().filter(|pack| self.known.is_barred(pack));
         unfinished::forget(&self.store, indexed.into_iter().chain(useless));
     }
+}
 
-    /// What the snapshot consists of, if some of that may be damaged.
-    fn inherited(&self, metadata: &Metadata) -> Result<Option<(Vec<Entry>, Vec<Location>)>> {
-        if self.known.lost().is_empty() { Ok(None) } else { metadata.decode().map(Some) }
+/// The plan for what is read first. It is a hint: a tree that cannot be read for it has none.
+async fn planned(places: Option<&StartupRanges>, tree: &SnapshotTree) -> Startup {
+    let Some(places) = places else { return Startup::default() };
+    places.plan_in(tree).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "what is read first cannot be told");
+        Startup::default()
+    })
+}
+
+/// The entries, and the places of their chunks, of all segments that need packs of which something is lost. Such
+/// segments are never kept. A file that goes on in one whose beginning does not count there is an entry of its own.
+fn inherited(
+    lost: &DamagedFrames,
+    root: &Root,
+    fresh: &[Fresh],
+) -> Result<Option<(Vec<Entry>, Vec<Location>)>> {
+    if lost.is_empty() {
+        return Ok(None);
     }
+    let (mut entries, mut locations): (Vec<Entry>, Vec<Location>) = Default::default();
+    let mut follows = false;
+    for (segment, fresh) in root.segments.iter().zip(fresh) {
+        let is_hit = segment.span.iter().flat_map(|span| &span.packs).any(|used| lost.touches(&used.pack));
+        let Some((tree, table)) = fresh.as_ref().filter(|_| is_hit) else {
+            follows = false;
+            continue;
+        };
+        let damaged = |error: FormatError| error.of(format!("tree segment {}", segment.tree.id));
+        let part = SegmentPart::read(tree).map_err(damaged)?;
+        locations.extend(table::decode(table, segment.chunks as usize).map_err(damaged)?);
+        match entries.last_mut().map(|entry| &mut entry.kind) {
+            Some(Kind::File { extents, .. }) if follows => extents.extend(part.continued),
+            _ => {
+                let kind = Kind::File { size: 0, extents: part.continued };
+                entries.push(Entry { path: TreePath::root(), meta: Meta::default(), kind });
+            }
+        }
+        entries.extend(part.entries);
+        follows = true;
+    }
+    Ok(Some((entries, locations)))
 }

@@ -11,6 +11,7 @@ mod copy_barred;
 mod draft;
 mod finish;
 mod index_loading;
+mod kept_segments;
 pub mod snapshot;
 
 pub(super) use base::ReadBase;
@@ -31,7 +32,8 @@ use crate::{
         damage::DamagedFrames,
         dedup_index::DedupIndex,
         ingest::Ingest,
-        meta::{Metadata, NewTree},
+        meta::NewTree,
+        snapshot_tree::SnapshotTree,
         unfinished::Unfinished,
         upload::{Uploader, WriteSession},
         workers::blocking,
@@ -70,7 +72,7 @@ pub(super) struct SnapshotWriter {
     store: TenantStore,
     base: Option<Record>,
     /// `None` also if the base cannot be read.
-    base_metadata: Option<Arc<Metadata>>,
+    base_tree: Option<Arc<SnapshotTree>>,
     known: Arc<DedupIndex>,
     lease: Arc<WriteLease>,
     uploader: Arc<Uploader>,
@@ -84,8 +86,6 @@ pub(super) struct SnapshotWriter {
 pub(super) struct Unresolved {
     /// The place of the entry that needs it.
     pub entry: usize,
-    pub id: ChunkId,
-    pub raw_len: u32,
 }
 
 impl SnapshotWriter {
@@ -105,7 +105,7 @@ impl SnapshotWriter {
         };
         let resumes = !matches!(plan.barred, Barred::Copy);
         let (base, unfinished) = futures::future::join(base, unfinished(store, resumes)).await;
-        let ReadBase { record: base, metadata: base_metadata, entries, locations } = base?;
+        let ReadBase { record: base, tree: base_tree, entries, locations } = base?;
         let lost = base.as_ref().map(lost_of).unwrap_or_default();
         let known = Arc::new(DedupIndex::new(locations, arriving).without(lost).beside(unfinished?));
         let draft = draft(store, plan.lineage, plan.about, base.as_ref(), plan.totals, plan.source);
@@ -121,7 +121,7 @@ impl SnapshotWriter {
         let ingest = Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), progress);
         let (store, ingest) = (store.clone(), Arc::new(ingest));
         let held_back = None;
-        Ok((Self { store, base, base_metadata, known, lease, uploader, ingest, index, held_back }, entries))
+        Ok((Self { store, base, base_tree, known, lease, uploader, ingest, index, held_back }, entries))
     }
 
     /// The log of a lineage tells that the snapshot is held back, before the record is live.
@@ -135,7 +135,7 @@ impl SnapshotWriter {
 
     /// The base, if its metadata could be read.
     pub fn readable_base(&self) -> Option<&Record> {
-        self.base.as_ref().filter(|_| self.base_metadata.is_some())
+        self.base.as_ref().filter(|_| self.base_tree.is_some())
     }
 
     /// Takes content in, on threads that may block.
@@ -166,25 +166,21 @@ impl SnapshotWriter {
             if let Some(index) = &mut self.index {
                 index.follow(&self.store, &self.known).await?;
             }
-            let unresolved = self.lacking(entries, |_, _| true).await?;
+            let unresolved = self.lacking(entries).await?;
             if self.index.as_ref().is_none_or(|index| index.is_sure(&self.known)) {
                 return Ok(unresolved);
             }
         }
     }
 
-    /// The chunks of `entries` that cannot be located, and `count`.
-    async fn lacking(
-        &self,
-        entries: &Arc<Vec<Entry>>,
-        count: fn(&DedupIndex, &ChunkId) -> bool,
-    ) -> Result<Vec<Unresolved>> {
+    /// The chunks of `entries` that cannot be located.
+    async fn lacking(&self, entries: &Arc<Vec<Entry>>) -> Result<Vec<Unresolved>> {
         loop {
             let (known, uploader) = (Arc::clone(&self.known), Arc::clone(&self.uploader));
             let entries = Arc::clone(entries);
             let (lacking, packs) = blocking(move || {
                 let (mut lacking, mut packs) = (Vec::new(), HashSet::new());
-                for (entry, (id, raw_len)) in
+                for (entry, (id, _)) in
                     entries.iter().enumerate().flat_map(|(at, e)| e.chunks().map(move |chunk| (at, chunk)))
                 {
                     if uploader.locate(&id).is_some() {
@@ -192,8 +188,7 @@ impl SnapshotWriter {
                     }
                     match known.locate(&id) {
                         Some(location) => drop(packs.insert(location.pack)),
-                        None if count(&known, &id) => lacking.push(Unresolved { entry, id, raw_len }),
-                        None => {}
+                        None => lacking.push(Unresolved { entry }),
                     }
                 }
                 Ok((lacking, packs))

@@ -11,7 +11,7 @@ use store::{
         read::open::Opened,
         verify,
         write::{
-            commit,
+            commit::whole as commit,
             snapshot::{Outcome, Report},
         },
     },

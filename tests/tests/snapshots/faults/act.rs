@@ -16,7 +16,7 @@ use store::{
         reap,
         retention::{self, Keep, Limits, Policy},
         tag,
-        write::commit::{self, Base},
+        write::commit::whole::{self as commit, Base},
     },
     progress::Silent,
     tree::walk::Skipped,

@@ -1,7 +1,7 @@
 //! `StartupRanges` names the parts of files that are read first: names outlive the chunks.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     ops::Range,
     sync::Arc,
 };
@@ -11,12 +11,17 @@ use super::{
     parts,
 };
 use crate::{
+    Result,
+    content::snapshot_tree::SnapshotTree,
     format::{
         startup::{MAX_BYTES, Startup},
         tree::{Entry, TreePath},
     },
     id::ChunkId,
 };
+
+/// No plan of ours names so many chunks.
+const MOST_CHUNKS: usize = 1 << 16;
 
 /// Parts of files, in the order in which they are read.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +44,37 @@ impl StartupRanges {
         Self(found.map(|(path, range)| ((*path).clone(), range.clone())).collect())
     }
 
+    /// These parts of files, in the order in which they are read.
+    pub fn new(places: Vec<(TreePath, Range<u64>)>) -> Self {
+        Self(places)
+    }
+
+    /// What a plan names in the tree that it was made for.
+    pub async fn named_by(startup: &Startup, tree: &SnapshotTree) -> Result<Self> {
+        let count = tree.root().segments.iter().map(|segment| u64::from(segment.chunks)).sum();
+        let numbers: Vec<u64> = startup.chunks(count).take(MOST_CHUNKS).collect();
+        let mut left = MAX_BYTES;
+        let places = tree.places_of(&numbers).await?;
+        let within = places.into_iter().take_while(|(_, range)| {
+            let rest = left.checked_sub(range.end - range.start);
+            left = rest.unwrap_or_default();
+            rest.is_some()
+        });
+        Ok(Self(within.collect()))
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The plan for a tree that is read by need.
+    pub async fn plan_in(&self, tree: &SnapshotTree) -> Result<Startup> {
+        let paths: BTreeSet<&TreePath> = self.0.iter().map(|(path, _)| path).collect();
+        let files = tree.numbered(&paths).await?;
+        Ok(self.plan_of(&files.iter().map(|(path, (first, entry))| (path, (*first, entry))).collect()))
+    }
+
     /// The plan for a tree: of a file that has changed, the same part is meant.
     pub fn plan(&self, tree: &[Entry]) -> Startup {
         let paths: HashSet<&TreePath> = self.0.iter().map(|(path, _)| path).collect();
@@ -50,6 +86,11 @@ impl StartupRanges {
             }
             number += entry.chunks().count() as u64;
         }
+        self.plan_of(&files)
+    }
+
+    /// The plan, with the number of each file's first chunk.
+    fn plan_of(&self, files: &HashMap<&TreePath, (u64, &Entry)>) -> Startup {
         let mut bytes = 0;
         let mut seen = HashSet::new();
         let mut chunks = Vec::new();

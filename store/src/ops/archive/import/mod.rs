@@ -188,10 +188,10 @@ impl ArchiveSource<'_> {
         let totals = Totals::of(&entries, skipped, bytes);
         drop(entries);
         let describe = |record: &mut Record| describe(record, request, &arrived, totals, judged, ingested);
-        let Finished { record, metadata, taken_over } = self.writer.finish(tree, describe).await?;
+        let Finished { record, tree, taken_over } = self.writer.finish(tree, describe).await?;
         let (store, id, generation) = (self.store.clone(), record.record, record.generation);
         let _ = blocking(move || {
-            metadata.remember(&store, id, generation);
+            tree.remember(&store, id, generation);
             Ok(())
         })
         .await;

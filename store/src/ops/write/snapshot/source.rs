@@ -23,7 +23,8 @@ use crate::{
     content::{
         chunk_fetcher::startup::{self, StartupRanges},
         ingest::Ingested,
-        meta::{Metadata, NewTree},
+        meta::NewTree,
+        snapshot_tree::SnapshotTree,
         unfinished::TakenOver,
         workers::blocking,
     },
@@ -45,8 +46,8 @@ pub(super) struct DirectorySource<'a> {
     before: Option<StatTrust>,
     /// Which of the files that were read may be trusted next time, once that is known.
     trusted: Vec<JoinHandle<Vec<(usize, FileState)>>>,
-    /// The metadata that was stored, to be kept for the next write.
-    stored: Option<(Metadata, RecordId, u64)>,
+    /// The tree that was stored, to be kept for the next write.
+    stored: Option<(Arc<SnapshotTree>, RecordId, u64)>,
     read_files: u64,
     /// How long reading and examining took.
     capturing: Duration,
@@ -137,8 +138,8 @@ impl<'a> DirectorySource<'a> {
             let trusted = futures::future::join_all(trusted).await;
             let trusted: Vec<_> = trusted.into_iter().flatten().flatten().collect();
             blocking(move || {
-                if let Some((metadata, record, generation)) = stored {
-                    metadata.remember(&store, record, generation);
+                if let Some((tree, record, generation)) = stored {
+                    tree.remember(&store, record, generation);
                 }
                 plan.remember(&store, &trusted);
                 Ok(plan)
@@ -234,8 +235,8 @@ impl<'a> DirectorySource<'a> {
             record.counts.new_chunks = ingested.new_chunks;
             record.counts.new_bytes = ingested.new_bytes;
         };
-        let Finished { record, metadata, taken_over } = self.writer.finish(tree, describe).await?;
-        self.stored = Some((metadata, record.record, record.generation));
+        let Finished { record, tree, taken_over } = self.writer.finish(tree, describe).await?;
+        self.stored = Some((tree, record.record, record.generation));
         Ok((record, taken_over))
     }
 }

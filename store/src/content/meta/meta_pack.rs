@@ -1,0 +1,251 @@
+//! `MetaPack` takes the blobs of snapshots that no pack has yet, and tells what their records say.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use bytes::Bytes;
+
+use super::{Fresh, MAX_GAP, MAX_META_PACKS, Metadata};
+use crate::{
+    Error, Result,
+    content::{
+        TenantStore,
+        compress::Compressor,
+        packer::{Packer, SealedPack},
+    },
+    format::{
+        Unknown,
+        pack::{EntryKind, MAX_RAW_LEN},
+        record::{Content, PackRange, PackUse},
+        root::{Blob, Root, SegmentRef, Span, packs_of},
+        segment::snapshot_id,
+        table::{self, Location},
+    },
+    id::{ChunkId, PackId, PackSeq, RecordId, SnapshotId},
+};
+
+/// One segment of a tree.
+pub(super) enum Part {
+    /// As the base has it.
+    Kept(SegmentRef),
+    /// With where its chunks lie now.
+    Fresh { id: ChunkId, tree: Bytes, span: Span, locations: Vec<Location> },
+}
+
+/// The meta pack of a write that is being filled, with the metadata of one snapshot or more.
+#[derive(Debug)]
+pub struct MetaPack {
+    pack: PackId,
+    packer: Packer,
+    compressor: Compressor,
+    placed: HashMap<ChunkId, Blob>,
+}
+
+impl MetaPack {
+    /// An empty pack for the metadata of `write`.
+    pub fn new(store: &TenantStore, write: RecordId) -> Result<Self> {
+        Ok(Self {
+            pack: PackId { write, seq: PackSeq::Meta },
+            packer: Packer::with_capacity(64 << 10),
+            compressor: Compressor::new(store.chunking().zstd_level)?,
+            placed: HashMap::new(),
+        })
+    }
+
+    /// Adds a snapshot that is stored already and of which some chunks lie elsewhere by now:
+    /// `moved` says where. What lies in a `barred` pack is stored again.
+    pub fn add_moved(
+        &mut self,
+        store: &TenantStore,
+        snapshot: &Metadata,
+        moved: impl Fn(&Location) -> Option<Location>,
+        barred: impl Fn(&PackId) -> bool,
+    ) -> Result<(Content, Metadata)> {
+        let (spans, tables) = (snapshot.spans()?, snapshot.tables()?);
+        let parts = snapshot.root.segments.iter().zip(&snapshot.trees).zip(spans.into_iter().zip(tables));
+        let parts = parts.map(|((segment, tree), (span, mut locations))| {
+            locations.iter_mut().for_each(|location| *location = moved(location).unwrap_or(*location));
+            let span = Span { packs: packs_of(&locations), ..span };
+            Part::Fresh { id: segment.tree.id, tree: tree.clone(), span, locations }
+        });
+        let id = snapshot_id(store.key(), snapshot.root.segments.iter().map(|segment| segment.tree.id));
+        let (content, root, fresh) = self.add(store, id, Some(&snapshot.root), parts.collect(), barred)?;
+        let metadata = Metadata::of_fresh(root, fresh);
+        Ok((
+            content,
+            metadata.ok_or_else(|| Error::Internal { what: "a segment that was not read".to_owned() })?,
+        ))
+    }
+
+    /// Adds a snapshot of these segments, sharing with the root `base` what is the same and not barred. With
+    /// its root and, segment by segment, what was not kept.
+    pub(super) fn add(
+        &mut self,
+        store: &TenantStore,
+        id: SnapshotId,
+        base: Option<&Root>,
+        parts: Vec<Part>,
+        barred: impl Fn(&PackId) -> bool,
+    ) -> Result<(Content, Root, Vec<Fresh>)> {
+        let mut tables = Vec::with_capacity(parts.len());
+        let (mut wanted, mut needed) = (HashSet::new(), HashSet::new());
+        for part in &parts {
+            let (ids, table) = match part {
+                Part::Kept(segment) => {
+                    needed.extend([segment.tree.pack, segment.table.pack]);
+                    ([segment.tree.id, segment.table.id], None)
+                }
+                Part::Fresh { id, locations, .. } => {
+                    let table = Bytes::from(table::encode(locations));
+                    let table_id = store.key().id_of(&table);
+                    ([*id, table_id], Some((table_id, table)))
+                }
+            };
+            wanted.extend(ids);
+            tables.push(table);
+        }
+        // Whoever has kept a segment has made sure of it.
+        if let Some(pack) = needed.iter().find(|pack| barred(pack)) {
+            return Err(Error::Internal {
+                what: format!("a segment was kept in pack {pack}, which is barred"),
+            });
+        }
+        let shared = shared_blobs(base, &wanted, &needed, barred);
+        let (mut segments, mut fresh) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
+        for (part, table) in parts.into_iter().zip(tables) {
+            let ((id, tree, span, locations), (table_id, table)) = match (part, table) {
+                (Part::Fresh { id, tree, span, locations }, Some(table)) => {
+                    ((id, tree, span, locations), table)
+                }
+                (Part::Kept(segment), _) => {
+                    segments.push(segment);
+                    fresh.push(None);
+                    continue;
+                }
+                (Part::Fresh { id, .. }, None) => {
+                    return Err(Error::Internal { what: format!("segment {id} has no table") });
+                }
+            };
+            segments.push(SegmentRef {
+                tree: self.place(&shared, id, EntryKind::Tree, &tree)?,
+                table: self.place(&shared, table_id, EntryKind::Table, &table)?,
+                chunks: locations.len() as u32,
+                span: Some(span),
+            });
+            fresh.push(Some((tree, table)));
+        }
+        let root = Root { segments };
+        root.check()
+            .map_err(|error| Error::InvalidInput { what: format!("it cannot be stored: {error}") })?;
+        let bytes = root.encode();
+        let root_blob = self.place(&shared, store.key().id_of(&bytes), EntryKind::Root, &bytes)?;
+        let blobs: Vec<Blob> = root.blobs().copied().chain([root_blob]).collect();
+        let content = Content {
+            snapshot_id: id,
+            root: root_blob.into(),
+            meta_ranges: ranges(&blobs),
+            packs: packs_needed(&root, &blobs),
+            unknown: Unknown::new(),
+        };
+        Ok((content, root, fresh))
+    }
+
+    /// The pack as it is uploaded.
+    pub fn seal(self, store: &TenantStore) -> SealedPack {
+        self.packer.seal(self.pack, *store.key())
+    }
+
+    fn place(
+        &mut self,
+        shared: &HashMap<ChunkId, Blob>,
+        id: ChunkId,
+        kind: EntryKind,
+        raw: &[u8],
+    ) -> Result<Blob> {
+        if let Some(blob) = shared.get(&id).or_else(|| self.placed.get(&id)) {
+            return Ok(*blob);
+        }
+        if raw.len() > MAX_RAW_LEN as usize {
+            let what = format!("the tree is too large: a {kind:?} segment takes {} bytes", raw.len());
+            return Err(Error::InvalidInput { what });
+        }
+        let entry = self.packer.push(id, kind, raw.len() as u32, self.compressor.frame(raw)?);
+        let blob = Blob {
+            id,
+            pack: self.pack,
+            offset: entry.offset,
+            stored_len: entry.stored_len,
+            raw_len: entry.raw_len,
+            codec: entry.codec,
+        };
+        self.placed.insert(id, blob);
+        Ok(blob)
+    }
+}
+
+/// The blobs of `base` that the new root will refer to, in few enough packs. Those in packs that are `needed` stay.
+fn shared_blobs(
+    base: Option<&Root>,
+    wanted: &HashSet<ChunkId>,
+    needed: &HashSet<PackId>,
+    barred: impl Fn(&PackId) -> bool,
+) -> HashMap<ChunkId, Blob> {
+    let mut shared: HashMap<ChunkId, Blob> = base
+        .into_iter()
+        .flat_map(Root::blobs)
+        .filter(|blob| wanted.contains(&blob.id) && !barred(&blob.pack))
+        .map(|blob| (blob.id, *blob))
+        .collect();
+    let mut weight: BTreeMap<PackId, u64> = BTreeMap::new();
+    for blob in shared.values() {
+        *weight.entry(blob.pack).or_default() += u64::from(blob.stored_len);
+    }
+    let few = few_packs(weight, needed);
+    shared.retain(|_, blob| few.contains(&blob.pack));
+    shared
+}
+
+/// Of packs with what is wanted of each, those that a root may refer to: without the ones that hold least, if there
+/// are too many, but with all that are `needed`. The write's own meta pack is one of the few.
+pub(super) fn few_packs(weight: BTreeMap<PackId, u64>, needed: &HashSet<PackId>) -> HashSet<PackId> {
+    let mut packs: Vec<(u64, PackId)> = weight.into_iter().map(|(pack, bytes)| (bytes, pack)).collect();
+    packs.sort_unstable_by(|a, b| b.cmp(a));
+    while packs.len() >= MAX_META_PACKS {
+        let Some(least) = packs.iter().rposition(|(_, pack)| !needed.contains(pack)) else { break };
+        packs.remove(least);
+    }
+    packs.into_iter().map(|(_, pack)| pack).collect()
+}
+
+/// The fewest ranges that hold all blobs, without fetching much in between.
+fn ranges(blobs: &[Blob]) -> Vec<PackRange> {
+    let mut blobs = blobs.to_vec();
+    blobs.sort_unstable_by_key(|blob| (blob.pack, blob.offset));
+    let mut ranges: Vec<PackRange> = Vec::new();
+    for blob in blobs {
+        let end = blob.offset + u64::from(blob.stored_len);
+        match ranges.last_mut() {
+            Some(last) if last.pack == blob.pack && blob.offset <= last.offset + last.len + MAX_GAP => {
+                last.len = last.len.max(end - last.offset);
+            }
+            _ => ranges.push(PackRange { pack: blob.pack, offset: blob.offset, len: blob.stored_len.into() }),
+        }
+    }
+    ranges
+}
+
+/// How many bytes of each pack a snapshot needs: each segment counts the frames of its chunks once, and each
+/// blob is counted once.
+fn packs_needed(root: &Root, blobs: &[Blob]) -> Vec<PackUse> {
+    // Equal segments are one blob.
+    let mut frames: Vec<_> = blobs.iter().map(|blob| (blob.pack, blob.offset, blob.stored_len)).collect();
+    frames.sort_unstable();
+    frames.dedup();
+    let of_blobs = frames.into_iter().map(|(pack, _, stored_len)| (pack, u64::from(stored_len)));
+    let spans = root.segments.iter().filter_map(|segment| segment.span.as_ref());
+    let of_chunks = spans.flat_map(|span| span.packs.iter().map(|used| (used.pack, used.bytes)));
+    let mut needed: BTreeMap<PackId, u64> = BTreeMap::new();
+    for (pack, bytes) in of_blobs.chain(of_chunks) {
+        *needed.entry(pack).or_default() += bytes;
+    }
+    needed.into_iter().map(|(pack, live_bytes)| PackUse { pack, live_bytes }).collect()
+}
