@@ -27,7 +27,7 @@ pub struct FrozenFile<'a> {
 
 impl<'a> FrozenFiles<'a> {
     pub fn at(frozen: &'a Frozen) -> Self {
-        let files = [&*frozen.files, &frozen.others];
+        let files = [&frozen.files, &frozen.others];
         let numbered: HashMap<Ino, FrozenFile<'a>> = files
             .into_iter()
             .flat_map(|among| {
@@ -35,7 +35,7 @@ impl<'a> FrozenFiles<'a> {
             })
             .collect();
         // The names of one file have one number.
-        let named = frozen.tree.entries.iter().zip(&frozen.numbers);
+        let named = frozen.entries.iter().zip(&frozen.numbers);
         let files = named.filter_map(|(entry, ino)| Some((path(entry), *numbered.get(ino)?))).collect();
         Self { files }
     }

@@ -5,7 +5,7 @@
 //! 1. [`Fs::close_when_quiet`], then [`Fs::freeze`]: at a moment when no file is open for writing
 //!    changes are held up, for as long as it takes to write down which epoch ends here and to
 //!    copy what was changed of the nodes. What was written in that epoch is never overwritten, so
-//!    the rest, from [`FrozenNodes::list`] on, goes on beside new changes.
+//!    the rest, from [`FrozenNodes::changes`] on, goes on beside new changes.
 //! 2. `Mount::commit` cuts and stores the changed parts, publishes the record and moves the pointer.
 //! 3. [`Fs::rebase`]: the new snapshot is the one below, and what it holds leaves the overlay.
 //!
@@ -20,8 +20,11 @@ use std::{
 };
 
 use store::{
-    Error, Result, content::snapshot_tree::SnapshotTree, format::tree::TreePath, id::RecordId,
-    ops::write::commit::whole::Tree,
+    Error, Result,
+    content::snapshot_tree::SnapshotTree,
+    format::tree::{Entry, TreePath},
+    id::RecordId,
+    ops::write::commit::TreeChanges,
 };
 use tokio::runtime::Handle;
 
@@ -41,6 +44,7 @@ use crate::{
         numbers::Numbers,
         rebase::{NewBase, Rebase},
         session::SessionDir,
+        tree_changes::Changed,
     },
 };
 
@@ -49,21 +53,32 @@ use crate::{
 pub struct FrozenNodes {
     pub epoch: u64,
     nodes: Arc<Nodes>,
+    /// While this exists, no data file is removed.
     reading: Reading,
 }
 
-/// The tree as it was at the end of an epoch.
+/// What became of the snapshot below, up to the end of an epoch.
+#[derive(Debug)]
+pub struct FrozenChanges {
+    pub changes: TreeChanges,
+    /// The files whose content must be read, as the changes number them.
+    pub files: Arc<ChangedFiles>,
+    pub taken: Taken,
+    /// The sizes of all files of the tree.
+    pub bytes: u64,
+}
+
+/// The whole tree as it was at the end of an epoch.
 #[derive(Debug)]
 pub struct Frozen {
-    pub tree: Tree,
+    pub entries: Vec<Entry>,
+    /// The places of the changed files among the entries, in order.
+    pub changed: Vec<usize>,
     /// The number of each entry's node.
     pub numbers: Vec<Ino>,
-    pub taken: Taken,
-    pub files: Arc<ChangedFiles>,
+    pub files: ChangedFiles,
     /// The files that are as in the snapshot below.
     pub others: ChangedFiles,
-    /// While this exists, no data file is removed.
-    _reading: Reading,
 }
 
 /// What a snapshot was taken of, as whoever stands on it later needs it.
@@ -73,7 +88,7 @@ pub struct Taken {
     pub nodes: Arc<Nodes>,
     /// The numbers of its entries.
     pub numbers: Arc<Numbers>,
-    /// Where it has the nodes that differed from the snapshot before.
+    /// Where it has the nodes that are not as the snapshot before has them.
     paths: HashMap<Ino, Vec<TreePath>>,
 }
 
@@ -139,34 +154,37 @@ impl Fs {
 }
 
 impl FrozenNodes {
-    /// Lists the tree that is to be stored. Nothing is held up meanwhile.
-    pub async fn list(self, runtime: &Handle) -> Result<Frozen> {
-        let Self { epoch, nodes, reading } = self;
-        let fs = Arc::clone(&reading.0);
-        let collected = Collected::of(&nodes, &fs.exclusions).await?;
-        let taken = Taken::of(nodes, epoch, &collected);
-        let Collected { entries, numbers, changed, others, skipped, bytes } = collected;
+    /// What became of the snapshot below. Nothing is held up meanwhile.
+    pub async fn changes(&self, runtime: &Handle) -> Result<FrozenChanges> {
+        let fs = &self.reading.0;
+        let Changed { changes, files, numbers, paths, bytes } =
+            Changed::of(&self.nodes, &fs.exclusions).await?;
+        let files = Arc::new(ChangedFiles::new(Arc::clone(fs), files, runtime.clone()));
+        let (epoch, nodes) = (self.epoch, Arc::clone(&self.nodes));
+        let taken = Taken { epoch, nodes, numbers: Arc::new(numbers), paths };
+        Ok(FrozenChanges { changes, files, taken, bytes })
+    }
+
+    /// Lists the whole tree, for whoever must know all of it.
+    pub async fn list(&self, runtime: &Handle) -> Result<Frozen> {
+        let fs = &self.reading.0;
+        let Collected { entries, numbers, changed, others } =
+            Collected::of(&self.nodes, &fs.exclusions).await?;
         let places = changed.iter().map(|(at, _)| *at).collect();
         let files = |of: Vec<(usize, FileNode)>| {
             let numbered = of.into_iter().map(|(at, file)| (numbers[at], file)).collect();
-            ChangedFiles::new(Arc::clone(&fs), numbered, runtime.clone())
+            ChangedFiles::new(Arc::clone(fs), numbered, runtime.clone())
         };
-        let (files, others) = (Arc::new(files(changed)), files(others));
-        let tree = Tree { entries, changed: places, skipped, bytes };
-        Ok(Frozen { tree, numbers, taken, files, others, _reading: reading })
+        let (files, others) = (files(changed), files(others));
+        Ok(Frozen { entries, changed: places, numbers, files, others })
     }
 }
 
 impl Taken {
-    fn of(nodes: Arc<Nodes>, epoch: u64, collected: &Collected) -> Self {
-        let paths = collected.paths(|ino| nodes.table.get(ino).is_some());
-        Self { epoch, numbers: Arc::new(collected.numbers()), paths, nodes }
-    }
-
     /// What was taken when these were the nodes.
     pub async fn again(nodes: Arc<Nodes>, epoch: u64, exclusions: &[String]) -> Result<Self> {
-        let collected = Collected::of(&nodes, exclusions).await?;
-        Ok(Self::of(nodes, epoch, &collected))
+        let Changed { numbers, paths, .. } = Changed::of(&nodes, exclusions).await?;
+        Ok(Self { epoch, nodes, numbers: Arc::new(numbers), paths })
     }
 
     /// The snapshot that was made of it and has this tree, to stand on.

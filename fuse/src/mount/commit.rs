@@ -9,17 +9,14 @@ use std::{
 use store::{
     Error, ErrorKind, Result,
     catalog::lock::Hold,
-    content::{chunk_fetcher::startup::StartupRanges, ingest::Files, meta::Metadata, snapshot_tree::SnapshotTree},
+    content::{chunk_fetcher::startup::StartupRanges, ingest::Files},
     id::{ChunkId, RecordId},
     name::Lineage,
     ops::{
         archive::publish::PublishJob,
         read::open::OpenedTree,
         write::{
-            commit::{
-                self,
-                whole::{self, Base, Stored},
-            },
+            commit::{self, Base, Stored},
             snapshot::{About, Examined, Examiner, HoldBack, Report, size},
         },
     },
@@ -28,7 +25,7 @@ use store::{
 
 use super::{Mount, settle::behind};
 use crate::{
-    freeze::{Frozen, Taken},
+    freeze::{FrozenChanges, FrozenNodes, Taken},
     overlay::{change::Intent, checkpoint::Below},
 };
 
@@ -113,8 +110,9 @@ impl Mount {
             return Err(lost_lock(&lost));
         }
         self.begin(&mut base, &request).await?;
-        let (frozen, examined, frozen_for) = self.freeze(&request, base.clone()).await?;
-        let (taken, epoch) = (frozen.taken.clone(), frozen.taken.epoch);
+        let (_frozen, changed, examined, frozen_for) = self.freeze(&request, base.clone()).await?;
+        let FrozenChanges { changes, files, taken, .. } = changed;
+        let epoch = taken.epoch;
         let same = matches!(request.to, CommitTarget::Own);
         if same {
             let numbers = Arc::clone(&taken.numbers);
@@ -124,9 +122,8 @@ impl Mount {
             };
             self.journal(keep).await?;
         }
-        let files: Arc<dyn Files + Send> = frozen.files.clone();
-        let tree = frozen.tree;
-        let built_on = self.built_on(base.as_ref()).await?;
+        let files: Arc<dyn Files + Send> = files;
+        let built_on = base.clone().map(|OpenedTree { record, tree }| Base { record, tree });
         let wanted = commit::Request {
             lineage: lineage.clone(),
             path: self.info.mountpoint.clone(),
@@ -155,7 +152,7 @@ impl Mount {
             intended.and(rooted)
         };
         let committed =
-            whole::commit(self.tenant()?, wanted, tree, files, built_on, Some(&hold), intend, progress)
+            commit::commit(self.tenant()?, wanted, changes, files, built_on, Some(&hold), intend, progress)
                 .await;
         let (report, stored) = match committed {
             Ok(done) => done,
@@ -201,23 +198,9 @@ impl Mount {
         Ok(Commit { report, frozen_for, left })
     }
 
-    /// What a commit builds on.
-    async fn built_on(&self, base: Option<&OpenedTree>) -> Result<Option<Base>> {
-        let Some(OpenedTree { record, tree }) = base else { return Ok(None) };
-        let metadata = match (tree.metadata(), &record.content) {
-            (Some(metadata), _) => Arc::clone(metadata),
-            (None, Some(content)) => {
-                Arc::new(Metadata::load(self.tenant()?, record.record, record.generation, content).await?)
-            }
-            (None, None) => return Ok(None),
-        };
-        Ok(Some(Base { record: record.clone(), metadata }))
-    }
-
     /// What was taken is stored, and leaves the session.
     async fn stand_on(self: &Arc<Self>, taken: Taken, stored: Stored, lineage: Lineage) -> Result<OpenedTree> {
-        let Stored { record, metadata, .. } = stored;
-        let tree = Arc::new(SnapshotTree::of_metadata(self.tenant()?, metadata)?);
+        let Stored { record, tree } = stored;
         let onto = taken.stored_as(Arc::clone(&tree)).await?;
         let below = Below { lineage, record: record.record, generation: record.generation };
         self.journal(move |mount| mount.fs.rebase(&mount.session, onto, below)).await?;
@@ -259,7 +242,7 @@ impl Mount {
         self: &Arc<Self>,
         request: &CommitRequest,
         base: Option<OpenedTree>,
-    ) -> Result<(Frozen, Examined, Duration)> {
+    ) -> Result<(FrozenNodes, FrozenChanges, Examined, Duration)> {
         let (mount, examiner, limit) = (Arc::clone(self), request.examiner.clone(), request.max_bytes);
         let patience = request.patience;
         let work = move || {
@@ -269,13 +252,17 @@ impl Mount {
             let frozen = mount.fs.freeze(&closed)?;
             drop(closed);
             let frozen_for = started.elapsed();
-            let frozen = mount.runtime.block_on(frozen.list(&mount.runtime))?;
-            size::check(&mount.info.mountpoint, &frozen.tree.entries, frozen.tree.bytes, limit)?;
-            let examined = match examiner {
-                Some(examiner) => mount.examine(&*examiner, &frozen, base.as_ref().map(|base| &base.record))?,
-                None => Examined::default(),
-            };
-            Ok((frozen, examined, frozen_for))
+            let changed = mount.runtime.block_on(frozen.changes(&mount.runtime))?;
+            let is_too_large = limit.is_some_and(|limit| changed.bytes > limit);
+            let mut examined = Examined::default();
+            if is_too_large || examiner.is_some() {
+                let listed = mount.runtime.block_on(frozen.list(&mount.runtime))?;
+                size::check(&mount.info.mountpoint, &listed.entries, changed.bytes, limit)?;
+                if let Some(examiner) = examiner {
+                    examined = mount.examine(&*examiner, &listed, base.as_ref().map(|base| &base.record))?;
+                }
+            }
+            Ok((frozen, changed, examined, frozen_for))
         };
         joined(tokio::task::spawn_blocking(work).await)
     }
@@ -292,8 +279,10 @@ impl Mount {
 
 /// Where the chunks that were read first are in the snapshot they were read of.
 fn first_reads(chunks: &[ChunkId], base: Option<&Base>) -> Result<StartupRanges> {
-    let Some(base) = base.filter(|_| !chunks.is_empty()) else { return Ok(StartupRanges::default()) };
-    Ok(StartupRanges::of(chunks, &base.metadata.decode()?.0))
+    let metadata = base.filter(|_| !chunks.is_empty()).and_then(|base| base.tree.metadata());
+    // Of a large tree, what the snapshot below says of them still holds.
+    let Some(metadata) = metadata else { return Ok(StartupRanges::default()) };
+    Ok(StartupRanges::of(chunks, &metadata.decode()?.0))
 }
 
 fn joined<T>(ended: std::result::Result<Result<T>, tokio::task::JoinError>) -> Result<T> {

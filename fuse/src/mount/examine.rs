@@ -49,8 +49,8 @@ impl Mount {
         let far = |at: usize| !self.is_near() && frozen.files.far_bytes(at) > MAX_FETCHED_TO_CHECK;
         let mut changed = BTreeSet::new();
         let mut unchecked = Vec::new();
-        for (at, entry) in frozen.tree.changed.iter().enumerate() {
-            let path = path(&frozen.tree.entries[*entry]);
+        for (at, entry) in frozen.changed.iter().enumerate() {
+            let path = path(&frozen.entries[*entry]);
             if !far(at) {
                 changed.insert(path);
             } else if frozen_files.head(&path, DATABASE.len()).is_some_and(|head| head == DATABASE) {
@@ -143,7 +143,7 @@ impl Copy {
     fn show(&self, frozen: &Frozen, found: &Health) -> Result<()> {
         let findings = found.damaged.iter().chain(&found.unchecked).map(|finding| &finding.path);
         let named: BTreeSet<PathBuf> = findings.chain(&found.hot_journals).map(PathBuf::from).collect();
-        for entry in &frozen.tree.entries {
+        for entry in &frozen.entries {
             let path = path(entry);
             if named.contains(&path) {
                 let to = self.folder.path().join(&path);

@@ -1,4 +1,4 @@
-//! `Collected` lists the tree that a commit stores.
+//! `Collected` lists the whole tree of which a commit stores what was changed.
 
 use std::collections::HashMap;
 
@@ -8,13 +8,11 @@ use store::{
         FormatError,
         tree::{Entry, Extent, Kind, Meta, TreePath},
     },
-    tree::walk::Skipped,
 };
 
 use super::{
     node::{FileNode, Ino, Node, NodeKind},
     nodes::Nodes,
-    numbers::{Builder, Numbers},
 };
 
 /// A tree; the extents of changed files are not known yet.
@@ -28,10 +26,6 @@ pub struct Collected {
     pub changed: Vec<(usize, FileNode)>,
     /// The other files, likewise.
     pub others: Vec<(usize, FileNode)>,
-    /// What a snapshot does not keep.
-    pub skipped: Skipped,
-    /// Sizes of all files, each once.
-    pub bytes: u64,
 }
 
 impl Collected {
@@ -42,29 +36,6 @@ impl Collected {
         let mut collector = Collector { nodes, exclusions, first: HashMap::new() };
         collector.visit(&mut collected, TreePath::root(), Ino::ROOT).await?;
         Ok(collected)
-    }
-
-    /// The numbers of the tree's entries.
-    pub fn numbers(&self) -> Numbers {
-        let mut builder = Builder::default();
-        let mut links: HashMap<Ino, ()> = HashMap::new();
-        for (entry, ino) in self.entries.iter().zip(&self.numbers) {
-            match &entry.kind {
-                Kind::HardLink { .. } => builder.push(super::numbers::NONE, 1),
-                Kind::Symlink { .. } if links.insert(*ino, ()).is_some() => builder.push_alias(*ino),
-                _ => builder.push(*ino, 1),
-            }
-        }
-        builder.finish()
-    }
-
-    /// The paths of each node of those that are `wanted`.
-    pub fn paths(&self, wanted: impl Fn(Ino) -> bool) -> HashMap<Ino, Vec<TreePath>> {
-        let mut paths: HashMap<Ino, Vec<TreePath>> = HashMap::new();
-        for (entry, ino) in self.entries.iter().zip(&self.numbers).filter(|(_, ino)| wanted(**ino)) {
-            paths.entry(*ino).or_default().push(entry.path.clone());
-        }
-        paths
     }
 }
 
@@ -102,18 +73,9 @@ impl Collector<'_> {
         Some(match &node.kind {
             NodeKind::Directory(_) => Kind::Directory,
             NodeKind::Symlink { target } => Kind::Symlink { target: target.clone() },
-            NodeKind::Fifo => {
-                out.skipped.fifos += 1;
-                return None;
-            }
-            NodeKind::Socket => {
-                out.skipped.sockets += 1;
-                return None;
-            }
-            NodeKind::CharDevice { .. } | NodeKind::BlockDevice { .. } => {
-                out.skipped.devices += 1;
-                return None;
-            }
+            // A snapshot does not keep them.
+            NodeKind::Fifo | NodeKind::Socket => return None,
+            NodeKind::CharDevice { .. } | NodeKind::BlockDevice { .. } => return None,
             NodeKind::File(file) => {
                 if node.names > 1 {
                     if let Some(target) = self.first.get(&ino) {
@@ -121,7 +83,6 @@ impl Collector<'_> {
                     }
                     self.first.insert(ino, path.clone());
                 }
-                out.bytes += file.size;
                 let is_changed = !file.is_as_below();
                 let like = if is_changed { &mut out.changed } else { &mut out.others };
                 like.push((out.entries.len(), file.clone()));

@@ -20,4 +20,5 @@ pub mod rebase;
 pub mod recovery;
 pub mod session;
 pub mod spans;
+pub mod tree_changes;
 pub mod upper;

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
 use fuse::{
     Errno,
-    freeze::Taken,
+    freeze::{FrozenChanges, Taken},
     fs::{Answer, Caller, Fs, Unanswered},
     overlay::{
         checkpoint::{Below, Checkpoint},
@@ -21,9 +21,9 @@ use store::{
         chunk_fetcher::{ChunkFetcher, Limits},
         snapshot_tree::SnapshotTree,
     },
-    format::tree::Meta,
+    format::tree::{Entry, Kind, Meta},
     id::SnapshotId,
-    ops::write::commit::whole::{self as commit, Base, Stored},
+    ops::write::commit::{self, Base, Stored},
     progress::Silent,
 };
 use tempfile::TempDir;
@@ -122,7 +122,7 @@ impl Mounted {
     /// The tree of a snapshot, whole or by need.
     async fn tree(fixture: &StoreFixture, base: &Base, room: Room) -> store::Result<Arc<SnapshotTree>> {
         Ok(Arc::new(match room {
-            Room::Plenty => SnapshotTree::of_metadata(&fixture.store, Arc::clone(&base.metadata))?,
+            Room::Plenty => return Ok(Arc::clone(&base.tree)),
             Room::None => SnapshotTree::by_need(&fixture.store, &base.record).await?.holding(0),
         }))
     }
@@ -206,12 +206,20 @@ impl Mounted {
         let frozen = self.fs.freeze(&closed).unwrap();
         drop(closed);
         happens(&self.fs);
-        let frozen = frozen.list(&Handle::current()).await.unwrap();
+        let FrozenChanges { changes, files, taken, bytes } =
+            frozen.changes(&Handle::current()).await.unwrap();
+        let listed = frozen.list(&Handle::current()).await.unwrap();
+        assert_eq!(taken.numbers.len(), listed.entries.len() as u64, "other numbers than entries");
+        assert_eq!(bytes, listed.entries.iter().map(Entry::size).sum::<u64>());
+        for (at, (entry, ino)) in listed.entries.iter().zip(&listed.numbers).enumerate() {
+            let expected = (!matches!(entry.kind, Kind::HardLink { .. })).then_some(*ino);
+            assert_eq!(taken.numbers.ino(at as u64), expected, "{}", entry.path);
+        }
         let (report, stored) = commit::commit(
             &self.fixture.store,
             commit_request(&self.fixture.lineage, Path::new("/mnt")),
-            frozen.tree,
-            frozen.files,
+            changes,
+            files,
             self.base.clone(),
             None,
             async |_| Ok(()),
@@ -219,16 +227,16 @@ impl Mounted {
         )
         .await
         .unwrap();
-        Pending { id: report.snapshot_id, taken: frozen.taken, stored }
+        Pending { id: report.snapshot_id, taken, stored }
     }
 
     /// What was stored leaves the overlay.
     pub fn rebase(&mut self, pending: &Pending) -> store::Result<()> {
         let Pending { taken, stored, .. } = pending;
-        let Some(Stored { record, metadata, .. }) = stored else { return Ok(()) };
+        let Some(Stored { record, tree }) = stored else { return Ok(()) };
         let (lineage, id) = (self.fixture.lineage.clone(), record.record);
         let below = Below { lineage, record: id, generation: record.generation };
-        let base = Base { record: record.clone(), metadata: Arc::clone(metadata) };
+        let base = Base { record: record.clone(), tree: Arc::clone(tree) };
         let onto = awaited(async {
             let tree = Self::tree(&self.fixture, &base, self.room).await?;
             taken.clone().stored_as(tree).await
