@@ -232,7 +232,11 @@ async fn drop_empty(tenant: &TenantStore, empty: Vec<(SessionDir, Info)>) -> Res
 }
 
 /// The archive that another program has made the current one, as a snapshot.
-async fn adopted(engine: &Engine, tenant: &TenantStore, lineage: &Lineage) -> store::Result<Option<OpenedTree>> {
+async fn adopted(
+    engine: &Engine,
+    tenant: &TenantStore,
+    lineage: &Lineage,
+) -> store::Result<Option<OpenedTree>> {
     let adoption = engine.adoption(&lineage.name.tenant);
     let record = match adoption.adopt(tenant, lineage, engine.progress()).await? {
         Some(record) => record,

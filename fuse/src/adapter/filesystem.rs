@@ -160,7 +160,11 @@ impl Filesystem for Adapter {
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = owned(name);
-        self.change(request.pid(), move |fs, pass| fs.remove_directory(pass, ino(parent), &name), answer_empty(reply));
+        self.change(
+            request.pid(),
+            move |fs, pass| fs.remove_directory(pass, ino(parent), &name),
+            answer_empty(reply),
+        );
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
@@ -401,7 +405,11 @@ impl Filesystem for Adapter {
 
     fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = owned(name);
-        self.change(request.pid(), move |fs, pass| fs.remove_xattr(pass, ino(number), &name), answer_empty(reply));
+        self.change(
+            request.pid(),
+            move |fs, pass| fs.remove_xattr(pass, ino(number), &name),
+            answer_empty(reply),
+        );
     }
 
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
@@ -441,7 +449,11 @@ impl Filesystem for Adapter {
             _ => return reply.error(errno(Errno::OPNOTSUPP)),
         };
         let end = offset.saturating_add(length);
-        self.change(request.pid(), move |fs, pass| fs.allocate(pass, ino(number), offset..end, what), answer_empty(reply));
+        self.change(
+            request.pid(),
+            move |fs, pass| fs.allocate(pass, ino(number), offset..end, what),
+            answer_empty(reply),
+        );
     }
 
     fn lseek(

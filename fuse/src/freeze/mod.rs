@@ -197,7 +197,9 @@ impl Taken {
         let mut files = HashMap::new();
         for (ino, node) in nodes.table.iter() {
             let changed = node.file().is_some_and(|file| !file.is_as_below());
-            let Some(path) = paths.get(&ino).and_then(|paths| paths.first()).filter(|_| changed) else { continue };
+            let Some(path) = paths.get(&ino).and_then(|paths| paths.first()).filter(|_| changed) else {
+                continue;
+            };
             let Some(file) = tree.file(path).await? else { continue };
             let mut locations = file.pieces.iter().map(|piece| piece.location);
             files.extend(LowerFile::of(&file.entry, &mut locations).map(|lower| (ino, Arc::new(lower))));

@@ -25,6 +25,19 @@ const AT_ONCE: u64 = 1 << 20;
 const MOST_BYTES: u64 = 256 << 20;
 
 impl Fs {
+    /// Takes into the overlay what the snapshot below has at paths that are never stored: the next one will not have it.
+    pub fn hold_excluded(&self, runtime: &Handle) -> Result<()> {
+        for excluded in &self.exclusions {
+            let mut at = Some(Ino::ROOT);
+            for name in excluded.split('/') {
+                let Some(parent) = at else { break };
+                let hold = || Ok(self.write_state().nodes.hold_named(parent, name.as_bytes())?);
+                at = answer::wait(runtime, hold)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Copies what files that the next snapshot, whose entries have these `numbers`, does not hold have of the snapshot
     /// below. One that is not copied can be read for as long as that snapshot is kept: no reason to fail a commit.
     pub fn copy_up_others(&self, numbers: &Numbers, runtime: &Handle) {

@@ -8,7 +8,11 @@ use super::{
     Answer, Fs,
     handles::{Listed, What},
 };
-use crate::{Errno, attributes::FileKind, overlay::{node::Ino, nodes::Named}};
+use crate::{
+    Errno,
+    attributes::FileKind,
+    overlay::{node::Ino, nodes::Named},
+};
 
 impl Fs {
     pub fn open_directory(&self, ino: Ino) -> Answer<u64> {

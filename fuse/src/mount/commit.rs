@@ -199,7 +199,12 @@ impl Mount {
     }
 
     /// What was taken is stored, and leaves the session.
-    async fn stand_on(self: &Arc<Self>, taken: Taken, stored: Stored, lineage: Lineage) -> Result<OpenedTree> {
+    async fn stand_on(
+        self: &Arc<Self>,
+        taken: Taken,
+        stored: Stored,
+        lineage: Lineage,
+    ) -> Result<OpenedTree> {
         let Stored { record, tree } = stored;
         let onto = taken.stored_as(Arc::clone(&tree)).await?;
         let below = Below { lineage, record: record.record, generation: record.generation };
@@ -246,6 +251,8 @@ impl Mount {
         let (mount, examiner, limit) = (Arc::clone(self), request.examiner.clone(), request.max_bytes);
         let patience = request.patience;
         let work = move || {
+            let held = mount.fs.hold_excluded(&mount.runtime);
+            held.map_err(|errno| Error::io("cannot read", &mount.info.mountpoint, errno))?;
             let quiet = mount.fs.close_when_quiet(patience);
             let closed = quiet.map_err(|writers| in_use(&mount.info.mountpoint, &writers))?;
             let started = Instant::now();

@@ -375,7 +375,19 @@ impl Saved {
             other => return Err(FormatError::Malformed(format!("a node of unknown kind {other}"))),
         };
         Ok(Self {
-            node: Node { kind, mode, uid, gid, atime, mtime, ctime, xattrs, names, changed, below: Vec::new() },
+            node: Node {
+                kind,
+                mode,
+                uid,
+                gid,
+                atime,
+                mtime,
+                ctime,
+                xattrs,
+                names,
+                changed,
+                below: Vec::new(),
+            },
             on_lower,
         })
     }

@@ -296,9 +296,7 @@ impl InodeTable {
 fn new_kind(kind: &NewKind, parent: Ino) -> NodeKind {
     match kind {
         NewKind::File => NodeKind::File(FileNode::default()),
-        NewKind::Directory => {
-            NodeKind::Directory(Directory { parent, slots: BTreeMap::new() })
-        }
+        NewKind::Directory => NodeKind::Directory(Directory { parent, slots: BTreeMap::new() }),
         NewKind::Symlink { target } => NodeKind::Symlink { target: target.clone() },
         NewKind::Fifo => NodeKind::Fifo,
         NewKind::Socket => NodeKind::Socket,

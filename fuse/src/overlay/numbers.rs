@@ -173,8 +173,14 @@ mod tests {
     fn a_fresh_tree_is_one_run_however_large() {
         let numbers = Numbers::fresh(1_000_000);
         assert_eq!((numbers.runs(), numbers.next()), (1, Ino(1_000_001)));
-        assert_eq!((numbers.ino(0), numbers.ino(999_999), numbers.ino(1_000_000)), (Some(Ino(1)), Some(Ino(1_000_000)), None));
-        assert_eq!((numbers.ordinal(Ino(1)), numbers.ordinal(Ino(0)), numbers.ordinal(Ino(1_000_001))), (Some(0), None, None));
+        assert_eq!(
+            (numbers.ino(0), numbers.ino(999_999), numbers.ino(1_000_000)),
+            (Some(Ino(1)), Some(Ino(1_000_000)), None)
+        );
+        assert_eq!(
+            (numbers.ordinal(Ino(1)), numbers.ordinal(Ino(0)), numbers.ordinal(Ino(1_000_001))),
+            (Some(0), None, None)
+        );
     }
 
     #[test]
@@ -204,6 +210,9 @@ mod tests {
         builder.copy(&before, 51..100);
         let after = builder.finish();
         assert_eq!((after.len(), after.runs()), (100, 3));
-        assert_eq!((after.ordinal(Ino(500)), after.ordinal(Ino(51)), after.ordinal(Ino(52))), (Some(50), None, Some(51)));
+        assert_eq!(
+            (after.ordinal(Ino(500)), after.ordinal(Ino(51)), after.ordinal(Ino(52))),
+            (Some(50), None, Some(51))
+        );
     }
 }

@@ -68,7 +68,11 @@ impl<'a> Places<'a> {
         let ends = (0..bytes.len()).filter(|at| bytes[*at] == b'/').chain([bytes.len()]);
         ends.filter(|end| *end > 0).all(|end| {
             let prefix = &bytes[..end];
-            let there = if end == bytes.len() { Some(ino) } else { self.directories.get(prefix).map(|(ino, _)| *ino) };
+            let there = if end == bytes.len() {
+                Some(ino)
+            } else {
+                self.directories.get(prefix).map(|(ino, _)| *ino)
+            };
             match (self.slot_of(prefix), there) {
                 (None, _) => true,
                 (Some(found), Some(there)) => found == Some(there),

@@ -148,8 +148,7 @@ impl Collector<'_> {
             }
             return Ok(());
         };
-        let is_same = in_base
-            && self.nodes.fetch(ino).await?.is_some_and(|node| node.below.contains(&path));
+        let is_same = in_base && self.nodes.fetch(ino).await?.is_some_and(|node| node.below.contains(&path));
         if is_same {
             return Ok(());
         }
@@ -195,7 +194,8 @@ impl Collector<'_> {
         if node.names > 1 && node.directory().is_none() {
             self.put_group(ino, node);
         } else {
-            self.found.entry(path.clone()).or_default().put = Some(first(path, ino, node));
+            let put = first(path.clone(), ino, node);
+            self.found.entry(path).or_default().put = Some(put);
         }
         Ok(true)
     }
@@ -239,7 +239,8 @@ fn first(path: TreePath, ino: Ino, node: &Node) -> Put {
             pieces = lower.into_iter().flat_map(|lower| lower.pieces(0..lower.size())).collect();
             let mut extents: Vec<Extent> = Vec::new();
             if file.is_as_below() {
-                extents = lower.into_iter().flat_map(|lower| lower.parts()).map(|part| part.extent()).collect();
+                extents =
+                    lower.into_iter().flat_map(|lower| lower.parts()).map(|part| part.extent()).collect();
             } else {
                 content = Some(file.clone());
             }
@@ -262,8 +263,7 @@ async fn numbered(base: Option<&BaseTree>, found: &BTreeMap<TreePath, Change>) -
             at = rank;
             if change.is_removed {
                 at = at.max(tree.rank_after(path).await?);
-            } else if change.put.is_some()
-                && tree.find(path).await?.is_some_and(|found| found.ordinal == at)
+            } else if change.put.is_some() && tree.find(path).await?.is_some_and(|found| found.ordinal == at)
             {
                 at += 1;
             }

@@ -248,7 +248,9 @@ impl Mounted {
 
     pub(super) fn ino(&self, path: &str) -> Ino {
         path.split('/').filter(|name| !name.is_empty()).fold(Ino::ROOT, |at, name| {
-            self.ask(|fs| fs.lookup(at, name.as_bytes())).unwrap_or_else(|errno| panic!("{path}: {errno}")).ino
+            self.ask(|fs| fs.lookup(at, name.as_bytes()))
+                .unwrap_or_else(|errno| panic!("{path}: {errno}"))
+                .ino
         })
     }
 

@@ -98,8 +98,7 @@ impl Play {
         let ((parent, old), (new_parent, new)) = (split(&from), split(&to));
         let replace = if exchange { Replace::Exchange } else { Replace::Yes };
         let (parent, new_parent) = (self.mounted.ino(parent), self.mounted.ino(new_parent));
-        let renamed =
-            self.mounted.ask(|fs| fs.rename(&fs.enter(), parent, old, new_parent, new, replace));
+        let renamed = self.mounted.ask(|fs| fs.rename(&fs.enter(), parent, old, new_parent, new, replace));
         let may = self.model.may_rename(&from, &to, exchange);
         assert_eq!(renamed.is_ok(), may, "{from} to {to}, {replace:?}: {renamed:?}");
         if may {

@@ -67,7 +67,8 @@ impl Life {
                 self.mounted.ask(|fs| fs.set_attributes(&fs.enter(), ino, empty))?.ino
             }
             None => {
-                let make = |fs: &Fs| fs.make(&fs.enter(), ME, Ino::ROOT, name.as_bytes(), NewKind::File, 0o600);
+                let make =
+                    |fs: &Fs| fs.make(&fs.enter(), ME, Ino::ROOT, name.as_bytes(), NewKind::File, 0o600);
                 self.mounted.ask(make)?.ino
             }
         };
