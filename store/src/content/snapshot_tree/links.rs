@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{SnapshotTree, segments::Part};
+use super::{SnapshotTree, part::Part};
 use crate::{
     Result,
     format::tree::{Kind, TreePath},

@@ -1,6 +1,6 @@
 //! Lists what is in a directory of a tree: its entries alone, or all below it.
 
-use super::{SnapshotTree, segments::Part};
+use super::{SnapshotTree, part::Part};
 use crate::{
     Result,
     format::tree::{Entry, Kind, TreePath, in_order},

@@ -11,6 +11,7 @@ mod links;
 mod listing;
 mod now;
 mod numbers;
+mod part;
 mod segments;
 pub mod stream;
 mod windows;
@@ -27,7 +28,7 @@ use std::{
 
 use futures::{StreamExt, TryStreamExt};
 
-pub(crate) use self::segments::Part;
+pub(crate) use self::part::Part;
 use self::{kept::Kept, segments::Segments};
 use super::{
     TenantStore,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     Child, Found, Links, SnapshotTree, TreeFile,
     listing::{Walk, child},
-    segments::Part,
+    part::Part,
 };
 use crate::{
     Result,

@@ -9,12 +9,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
+use super::part::Part;
 use crate::{
     Error, Result,
     content::{
         TenantStore,
         cache::{Cache, CacheKind},
-        chunk::Piece,
         meta::{Fresh, MAX_GAP, Metadata, check_blob, check_id, check_span, fetch_blob, table_of},
         relocator::LOOKS,
         workers::blocking,
@@ -26,7 +26,7 @@ use crate::{
         root::{Blob, Root, SegmentRef},
         segment::{Segment, SegmentPart},
         table::Location,
-        tree::{Extent, TreePath},
+        tree::TreePath,
     },
     id::{ChunkId, PackId},
 };
@@ -49,41 +49,6 @@ pub trait Follow: Send + Sync + fmt::Debug {
 
 /// Segments one after another, by place: each tree with its table.
 type Fetched = Vec<(usize, Bytes, Bytes)>;
-
-/// A segment, decoded, with where its chunks lie.
-#[derive(Debug)]
-pub(crate) struct Part {
-    pub tree: SegmentPart,
-    /// Of all its chunks, those of `continued` first.
-    pub locations: Vec<Location>,
-    /// About how much memory it takes.
-    bytes: usize,
-}
-
-impl Part {
-    /// The chunks of the entry at this place in the segment, as far as the segment has them.
-    pub fn pieces(&self, place: usize) -> Vec<Piece> {
-        let before: usize = self.tree.entries[..place].iter().map(|entry| entry.chunks().count()).sum();
-        let from = chunks(&self.tree.continued).count() + before;
-        let chunks = self.tree.entries[place].chunks();
-        chunks
-            .zip(&self.locations[from..])
-            .map(|((id, raw_len), location)| piece(id, raw_len, location))
-            .collect()
-    }
-
-    /// The chunks of the file that the segment continues.
-    pub fn continued_pieces(&self) -> impl Iterator<Item = Piece> + '_ {
-        let chunks = chunks(&self.tree.continued).zip(&self.locations);
-        chunks.map(|((id, raw_len), location)| piece(id, raw_len, location))
-    }
-
-    /// The chunk with this number in the segment.
-    pub fn piece(&self, number: usize) -> Option<Piece> {
-        let (id, raw_len) = self.tree.chunks().nth(number)?;
-        Some(piece(id, raw_len, self.locations.get(number)?))
-    }
-}
 
 /// The segments of one tree.
 #[derive(Debug)]
@@ -489,15 +454,4 @@ fn extent(segment: &SegmentRef, pack: PackId) -> Option<(u64, u64)> {
 
 fn cache_name(segment: &SegmentRef) -> String {
     format!("{}-{}", segment.tree.id, segment.table.id)
-}
-
-fn chunks(extents: &[Extent]) -> impl Iterator<Item = (ChunkId, u32)> + '_ {
-    extents.iter().filter_map(|extent| match extent {
-        Extent::Chunk { id, len } => Some((*id, *len)),
-        _ => None,
-    })
-}
-
-fn piece(id: ChunkId, raw_len: u32, location: &Location) -> Piece {
-    Piece { id, raw_len, location: *location }
 }
