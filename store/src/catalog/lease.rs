@@ -115,6 +115,11 @@ pub struct DurableWrite {
 }
 
 impl WriteLease {
+    /// The lineage that the write is for.
+    pub fn lineage(&self) -> &Lineage {
+        &self.lineage
+    }
+
     /// `draft` is the record to be, without an id; `known` learns which packs are barred.
     pub fn new(store: TenantStore, lineage: Lineage, draft: Record, known: Arc<DedupIndex>) -> Self {
         let (rules, stored_before) = (Rules::ALL, AtomicU64::new(0));

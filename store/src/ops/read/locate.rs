@@ -8,15 +8,14 @@ use async_trait::async_trait;
 
 use super::open::Opened;
 use crate::{
-    Error, Result,
+    Result,
     catalog::{records, rules::Rules},
     content::{
         TenantStore,
         chunk::{Locations, locations_by_id},
         relocator::{Relocate, Relocator},
-        snapshot_tree::Follow,
     },
-    format::record::{Content, Record},
+    format::record::Record,
     id::RecordId,
     name::Lineage,
 };
@@ -50,16 +49,6 @@ impl Relocate for SnapshotLocator {
         let (_, metadata) = Opened::metadata(&self.store, record).await?;
         let (entries, locations) = metadata.decode()?;
         Ok(locations_by_id(&entries, locations))
-    }
-}
-
-#[async_trait]
-impl Follow for SnapshotLocator {
-    async fn content(&self) -> Result<Content> {
-        let nothing = || Error::NotFound { what: "the snapshot below".to_owned() };
-        let (lineage, id) = self.snapshot.lock().clone().ok_or_else(nothing)?;
-        let record = records::current(&self.store, &lineage, id).await?;
-        record.content.ok_or_else(|| Error::damaged(format!("record {id}"), "it has no content"))
     }
 }
 

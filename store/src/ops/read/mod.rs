@@ -3,6 +3,7 @@
 pub mod browse;
 pub mod diff;
 pub mod extract;
+pub(super) mod follow;
 pub mod forecast;
 pub mod history;
 pub mod locate;

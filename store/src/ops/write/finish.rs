@@ -25,6 +25,7 @@ use crate::{
         tree::{Entry, Kind, Meta, TreePath},
     },
     id::{ChunkId, PackId},
+    ops::read::follow::SnapshotFollower,
 };
 
 /// A snapshot that was stored.
@@ -54,6 +55,9 @@ impl SnapshotWriter {
         let base = self.base_tree.take();
         let (chunks, content_bytes) = (tree.chunk_count(), tree.content_bytes);
         let (store, known) = (self.store.clone(), Arc::clone(&self.known));
+        // The tree may be read long after this: its segments are found where a collection has moved them.
+        let follower =
+            SnapshotFollower { store: store.clone(), lineage: self.lease.lineage().clone(), record: write };
         let (mut packs, content, pack, tree, inherited) = blocking(move || {
             let sure = |id: &ChunkId| known.locate(id).filter(|found| !known.is_unsure(&found.pack));
             let stored = |id: &ChunkId| packs.locate(id).or_else(|| sure(id));
@@ -64,7 +68,7 @@ impl SnapshotWriter {
             let NewMetadata { content, pack, root, fresh } = tree.seal(&store, write, root, locate, unfit)?;
             let inherited = inherited(&lost, &root, &fresh)?;
             let tree = SnapshotTree::of_new(&store, base.as_deref(), root, fresh)?;
-            Ok((packs, content, pack, Arc::new(tree), inherited))
+            Ok((packs, content, pack, Arc::new(tree.following(Arc::new(follower))), inherited))
         })
         .await?;
         self.lease.allow(packs.stored_bytes + pack.bytes.len() as u64)?;

@@ -7,7 +7,7 @@ use crate::{
     Error, Result,
     content::{TenantStore, snapshot_tree::SnapshotTree, workers::blocking},
     format::record::Record,
-    ops::read::locate::SnapshotLocator,
+    ops::read::follow::SnapshotFollower,
 };
 
 /// A snapshot of which the root is known, and of a small one the tree.
@@ -31,8 +31,9 @@ impl OpenedTree {
                 format!("its files have {found} bytes, and {} in it", record.uncompressed_size_bytes);
             return Err(Error::damaged(format!("record {}", record.record), reason));
         }
-        let home = SnapshotLocator::new(store.clone(), Some((record.lineage(), record.record)));
-        let tree = Arc::new(tree.following(Arc::new(home)));
+        let follower =
+            SnapshotFollower { store: store.clone(), lineage: record.lineage(), record: record.record };
+        let tree = Arc::new(tree.following(Arc::new(follower)));
         let checked = Arc::clone(&tree);
         blocking(move || checked.check_whole()).await?;
         Ok(Self { record, tree })
