@@ -17,7 +17,7 @@ use super::{
 use crate::attributes::{FileKind, kind_of};
 
 /// How many bytes of nodes that are as below are kept.
-const CLEAN_BYTES: usize = 8 << 20;
+const CLEAN_BYTES: usize = 4 << 20;
 
 /// The nodes, and the snapshot they stand on.
 #[derive(Clone, Debug)]

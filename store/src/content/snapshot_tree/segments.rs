@@ -3,7 +3,12 @@
 //! Segments that follow each other mostly lie side by side in a pack. Whoever needs one often needs the next, so
 //! some that follow are fetched in the same request.
 
-use std::{collections::HashMap, fmt, os::unix::fs::FileExt, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt,
+    os::unix::fs::FileExt,
+    sync::{Arc, OnceLock},
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -63,6 +68,8 @@ pub(super) struct Segments {
     caches: bool,
     held: Mutex<Held>,
     follow: Option<Arc<dyn Follow>>,
+    /// The table of segments without chunks: it is one blob, wherever they lie.
+    empty_table: OnceLock<(ChunkId, Bytes)>,
     /// The root that says where they are, if they were moved.
     moved: RwLock<Option<Arc<Root>>>,
 }
@@ -139,7 +146,8 @@ impl Segments {
         let caches = cache_of(store).is_some();
         let (held, follow, moved) = (Mutex::default(), None, RwLock::default());
         let (store, root, fresh) = (store.clone(), Arc::new(root), HashMap::new());
-        Self { store, root, whole: None, fresh, caches, held, follow, moved }
+        let empty_table = OnceLock::new();
+        Self { store, root, whole: None, fresh, caches, held, follow, empty_table, moved }
     }
 
     /// Of a tree of which some segments are at hand. If they are many, they are fetched like the others.
@@ -269,6 +277,10 @@ impl Segments {
         let mut wanted = None;
         // It is used last, whatever was fetched along.
         for (place, tree, table) in fetched.into_iter().rev() {
+            let segment = &self.root.segments[place];
+            if segment.chunks == 0 {
+                let _ = self.empty_table.set((segment.table.id, table.clone()));
+            }
             let part = Arc::new(self.decode(place, &tree, &table)?);
             self.held.lock().put(place, &part);
             if place == at {
@@ -349,20 +361,24 @@ impl Segments {
             check_blob(&self.store, blob, part.unwrap_or_default())
         };
         let segments = group.into_iter().map(|place| (place, &root.segments[place]));
-        segments.map(|(place, segment)| Ok((place, blob(&segment.tree)?, blob(&segment.table)?))).collect()
+        let table = |segment: &SegmentRef| match self.known_table(segment) {
+            Some(table) => Ok(table),
+            None => blob(&segment.table),
+        };
+        segments.map(|(place, segment)| Ok((place, blob(&segment.tree)?, table(segment)?))).collect()
     }
 
     /// The segments to fetch with the one at `at`, and the range that has them all. `None` if even its own two blobs
     /// lie apart.
     fn group(&self, root: &Root, at: usize) -> Option<(Vec<usize>, (u64, u64))> {
         let pack = root.segments[at].tree.pack;
-        let mut range = extent(&root.segments[at], pack)?;
+        let mut range = self.extent(&root.segments[at], pack)?;
         if range.1 - range.0 > AT_ONCE {
             return None;
         }
         let mut group = vec![at];
         for place in (at + 1..self.len()).take(NEIGHBOURS) {
-            let Some(next) = extent(&root.segments[place], pack) else { break };
+            let Some(next) = self.extent(&root.segments[place], pack) else { break };
             let joined = (range.0.min(next.0), range.1.max(next.1));
             let is_near = next.0 <= range.1 + MAX_GAP && range.0 <= next.1 + MAX_GAP;
             if !is_near || joined.1 - joined.0 > AT_ONCE {
@@ -375,6 +391,25 @@ impl Segments {
             group.push(place);
         }
         Some((group, range))
+    }
+
+    /// Where what must be fetched of a segment begins and ends, if it lies in `pack` and close together.
+    fn extent(&self, segment: &SegmentRef, pack: PackId) -> Option<(u64, u64)> {
+        let SegmentRef { tree, table, .. } = segment;
+        let end = |blob: &Blob| blob.offset + u64::from(blob.stored_len);
+        if self.known_table(segment).is_some() {
+            return (tree.pack == pack).then(|| (tree.offset, end(tree)));
+        }
+        let range = (tree.offset.min(table.offset), end(tree).max(end(table)));
+        let both = u64::from(tree.stored_len) + u64::from(table.stored_len);
+        let is_close = range.1 - range.0 <= both + MAX_GAP;
+        (tree.pack == pack && table.pack == pack && is_close).then_some(range)
+    }
+
+    /// The table of a segment, if it is known without being fetched.
+    fn known_table(&self, segment: &SegmentRef) -> Option<Bytes> {
+        let (id, table) = self.empty_table.get().filter(|_| segment.chunks == 0)?;
+        (*id == segment.table.id).then(|| table.clone())
     }
 
     /// Keeps what was fetched on this host's disk.
@@ -440,16 +475,6 @@ impl Segments {
             _ => Ok(()),
         }
     }
-}
-
-/// Where the two blobs of a segment begin and end, if both lie in `pack` and close together.
-fn extent(segment: &SegmentRef, pack: PackId) -> Option<(u64, u64)> {
-    let SegmentRef { tree, table, .. } = segment;
-    let end = |blob: &Blob| blob.offset + u64::from(blob.stored_len);
-    let range = (tree.offset.min(table.offset), end(tree).max(end(table)));
-    let both = u64::from(tree.stored_len) + u64::from(table.stored_len);
-    let is_close = range.1 - range.0 <= both + MAX_GAP;
-    (tree.pack == pack && table.pack == pack && is_close).then_some(range)
 }
 
 fn cache_name(segment: &SegmentRef) -> String {
