@@ -229,7 +229,7 @@ impl Segments {
         }
         let (tree, table) = match self.at_hand(at) {
             Some(stored) => stored,
-            None => return self.take(at, self.from_file(at)?).ok()?,
+            None => return self.take(at, self.in_file(at)?).ok()?,
         };
         let part = Arc::new(self.decode(at, &tree, &table).ok()?);
         self.held.lock().put(at, &part);
@@ -268,7 +268,7 @@ impl Segments {
     fn at_hand(&self, at: usize) -> Option<(Bytes, Bytes)> {
         match &self.whole {
             Some(metadata) => Some(metadata.segment(at)),
-            None => self.fresh.get(&at).cloned().or_else(|| self.from_disk(at)),
+            None => self.fresh.get(&at).cloned().or_else(|| self.on_disk(at)),
         }
     }
 
@@ -343,7 +343,7 @@ impl Segments {
     }
 
     /// The segments as far as the store's packs are files of this host, which are read at once.
-    fn from_file(&self, at: usize) -> Option<Fetched> {
+    fn in_file(&self, at: usize) -> Option<Fetched> {
         let root = self.places();
         let (group, range) = self.group(&root, at)?;
         let key = layout::pack(&self.store.tenant, root.segments[at].tree.pack);
@@ -432,7 +432,7 @@ impl Segments {
         Ok(fetched)
     }
 
-    fn from_disk(&self, at: usize) -> Option<(Bytes, Bytes)> {
+    fn on_disk(&self, at: usize) -> Option<(Bytes, Bytes)> {
         let cache = self.store.cache.as_ref().filter(|_| self.caches)?;
         let segment = &self.places().segments[at];
         let bytes = Bytes::from(cache.read(CacheKind::Segment, &cache_name(segment))?);
