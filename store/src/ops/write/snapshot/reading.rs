@@ -28,6 +28,9 @@ use crate::{
     },
 };
 
+/// Files that are to be read, in order.
+pub(super) type FoundFiles<'a> = Box<dyn Iterator<Item = Result<(TreePath, FoundFile)>> + Send + 'a>;
+
 /// Prepares for reading these files, if there are any.
 pub(super) async fn before_reading(
     plan: &Arc<Plan>,
@@ -60,7 +63,7 @@ pub(super) struct Directory<'a> {
 
 /// The files that nobody has begun to read.
 struct Queue<'a> {
-    files: Box<dyn Iterator<Item = Result<(TreePath, FoundFile)>> + Send + 'a>,
+    files: FoundFiles<'a>,
     next: usize,
     /// Those that others come for.
     passed: HashMap<usize, (TreePath, FoundFile)>,
@@ -86,7 +89,7 @@ impl<'a> Directory<'a> {
         root: &'a RootDir,
         first: &'a First,
         progress: &'a dyn Progress,
-        (len, files): (usize, Box<dyn Iterator<Item = Result<(TreePath, FoundFile)>> + Send + 'a>),
+        (len, files): (usize, FoundFiles<'a>),
         each: Box<dyn FnMut(usize, TreePath, ReadFile) + Send + 'a>,
     ) -> Self {
         let queue = Mutex::new(Queue { files, next: 0, passed: HashMap::new() });
