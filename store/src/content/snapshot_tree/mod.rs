@@ -3,7 +3,7 @@
 //! A small tree is fetched whole, since that takes one round of requests as its root does. Of a large one the
 //! segments that were read last are held, and no more; on a host with a cache they are kept on disk as well.
 //!
-//! Whoever cannot wait asks for what is here [now](now): the answer is that, or what must be [loaded](SnapshotTree::load)
+//! A caller that cannot wait asks for what is here `now`: the answer is that, or what must be [loaded](SnapshotTree::load)
 //! first. Entries are named by path, or by their *ordinal*: how many entries come before them in the whole tree.
 
 mod kept;
