@@ -15,7 +15,7 @@ use super::memory::watched;
 const FILES: u64 = 60_000;
 const IN_EACH_FOLDER: u64 = 40;
 /// With three packs of 20 MiB under way; the names, states and chunks of so many files fit beside them.
-const BOUND: u64 = 112 << 20;
+const BOUND: u64 = 136 << 20;
 /// Nothing is under way where nothing is read.
 const UNCHANGED_BOUND: u64 = 56 << 20;
 /// A little more than the time a file needs to settle.
