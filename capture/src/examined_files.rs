@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use store::{Result, ops::write::snapshot::TreeFiles};
+
 use crate::{
     cookies::is_of_cookies,
     leveldb,
@@ -17,22 +19,32 @@ use crate::{
 
 const JOURNALS: [&str; 2] = ["-journal", "-wal"];
 
-/// Those of `files` that belong to a database which a change of these concerns; `None` if all
-/// are to be looked at. `head` gives the first bytes of a file, if it can be read.
-pub(crate) fn needed(
-    files: &BTreeSet<PathBuf>,
-    changed: Option<&BTreeSet<PathBuf>>,
-    head: &dyn Fn(&Path, usize) -> Option<Vec<u8>>,
-) -> BTreeSet<PathBuf> {
-    let has_journal = |path: &Path| JOURNALS.iter().any(|suffix| files.contains(&with_suffix(path, suffix)));
-    let is_needed = |path: &PathBuf| {
-        // One that cannot be read is not passed over: whoever copies it finds out.
-        has_journal(path) || is_of_a_database(path, || head(path, HEADER_BYTES))
+/// The files of `tree` that belong to a database which a change of these concerns; `None` if all databases are
+/// to be looked at.
+pub(crate) fn needed(tree: &dyn TreeFiles, changed: Option<&BTreeSet<PathBuf>>) -> Result<BTreeSet<PathBuf>> {
+    let mut needed = match changed {
+        None => tree.all()?,
+        Some(changed) => concerned(tree, changed)?,
     };
-    match changed {
-        None => files.iter().filter(|path| is_needed(path)).cloned().collect(),
-        Some(changed) => concerned(files, changed).into_iter().filter(is_needed).collect(),
+    // Asked of the tree only where its files are not listed.
+    let listed = changed.is_none().then(|| needed.clone());
+    let has = |path: &Path| match &listed {
+        Some(listed) => Ok(listed.contains(path)),
+        None => tree.has(path),
+    };
+    let mut others = BTreeSet::new();
+    for path in &needed {
+        let mut has_journal = false;
+        for suffix in JOURNALS {
+            has_journal = has_journal || has(&with_suffix(path, suffix))?;
+        }
+        // One that cannot be read is not passed over: whoever copies it finds out.
+        if !has_journal && !is_of_a_database(path, || tree.head(path, HEADER_BYTES)) {
+            others.insert(path.clone());
+        }
     }
+    needed.retain(|path| !others.contains(path));
+    Ok(needed)
 }
 
 /// Whether a file, going by its name and how it begins, is a part of a database.
@@ -42,32 +54,46 @@ pub(crate) fn is_of_a_database(path: &Path, head: impl FnOnce() -> Option<Vec<u8
         || head().is_none_or(|head| Identity::of(&head) != Identity::Other)
 }
 
-/// Those of `files` that are one of these, or make up a database together with one of these. If
-/// one database of cookies has changed, all are: their number is that of all.
-fn concerned(files: &BTreeSet<PathBuf>, changed: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
-    let mut concerned = BTreeSet::new();
+/// The files of `tree` that are one of these, or make up a database together with one of these. If one database of
+/// cookies has changed, all those of profiles are: their number is that of all.
+fn concerned(tree: &dyn TreeFiles, changed: &BTreeSet<PathBuf>) -> Result<BTreeSet<PathBuf>> {
+    let mut named = BTreeSet::new();
     for path in changed {
         for database in [Some(path.clone()), sqlite::owner(path)].into_iter().flatten() {
-            concerned.extend(JOURNALS.map(|suffix| with_suffix(&database, suffix)));
-            concerned.insert(database);
+            named.extend(JOURNALS.map(|suffix| with_suffix(&database, suffix)));
+            named.insert(database);
         }
     }
-    concerned.retain(|path| files.contains(path));
+    if changed.iter().any(|path| is_of_cookies(path)) {
+        named.extend(cookies_of_profiles(tree)?);
+    }
+    let mut concerned = BTreeSet::new();
+    for path in named {
+        if tree.has(&path)? {
+            concerned.insert(path);
+        }
+    }
     let is_of_leveldb = |path: &Path| path.file_name().is_some_and(leveldb::is_file_name);
     let directories: BTreeSet<&Path> =
         changed.iter().filter(|path| is_of_leveldb(path)).filter_map(|path| path.parent()).collect();
-    let cookies = changed.iter().any(|path| is_of_cookies(path));
-    let beside = |path: &&PathBuf| {
-        cookies && is_of_cookies(path)
-            || is_of_leveldb(path) && path.parent().is_some_and(|parent| directories.contains(parent))
-    };
-    concerned.extend(files.iter().filter(beside).cloned());
-    concerned
+    for directory in directories {
+        concerned.extend(tree.within(directory)?.0.into_iter().filter(|path| is_of_leveldb(path)));
+    }
+    Ok(concerned)
+}
+
+/// Where profiles have their cookies.
+pub(crate) fn cookies_of_profiles(tree: &dyn TreeFiles) -> Result<Vec<PathBuf>> {
+    let (_, profiles) = tree.within(Path::new(""))?;
+    let folders = profiles.into_iter().flat_map(|profile| [profile.join("Network"), profile]);
+    let database = folders.map(|folder| folder.join("Cookies"));
+    Ok(database.flat_map(|path| [with_suffix(&path, "-journal"), with_suffix(&path, "-wal"), path]).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listed_files::ListedFiles;
 
     fn paths(names: &[&str]) -> BTreeSet<PathBuf> {
         names.iter().map(PathBuf::from).collect()
@@ -78,7 +104,8 @@ mod tests {
             let database = path.to_string_lossy().contains("Cookies") || path.ends_with("History");
             Some(if database { b"SQLite format 3\0".to_vec() } else { b"{}".to_vec() })
         };
-        needed(&paths(files), changed.map(paths).as_ref(), &head)
+        let tree = ListedFiles { files: &paths(files), head: &head };
+        needed(&tree, changed.map(paths).as_ref()).unwrap()
     }
 
     const FILES: [&str; 10] = [

@@ -17,7 +17,7 @@ use store::{
         health::{Cookies, Expected, Finding, Health},
         record::Record,
     },
-    ops::write::snapshot::{Examined, Examiner, HoldBack},
+    ops::write::snapshot::{Examined, Examiner, HoldBack, TreeFiles},
     scratch::{self, Scratch},
 };
 
@@ -104,16 +104,19 @@ impl Examiner for ProfileExaminer {
         Some(HoldBack { word: "damaged", reason })
     }
 
-    fn reads(
-        &self,
-        files: &BTreeSet<PathBuf>,
-        changed: Option<&BTreeSet<PathBuf>>,
-        head: &dyn Fn(&Path, usize) -> Option<Vec<u8>>,
-    ) -> BTreeSet<PathBuf> {
-        let databases = self.policy.depth.map(|_| needed(files, changed, head)).unwrap_or_default();
-        let told = files.get(Path::new(profile::LOCAL_STATE)).cloned();
-        let expected = self.expected.expected().map(|expected| expect::wanted(files, expected));
-        databases.into_iter().chain(told).chain(expected.into_iter().flatten()).collect()
+    fn reads(&self, tree: &dyn TreeFiles, changed: Option<&BTreeSet<PathBuf>>) -> Result<BTreeSet<PathBuf>> {
+        let mut read = match self.policy.depth {
+            Some(_) => needed(tree, changed)?,
+            None => BTreeSet::new(),
+        };
+        let local_state = PathBuf::from(profile::LOCAL_STATE);
+        if tree.has(&local_state)? {
+            read.insert(local_state);
+        }
+        if let Some(expected) = self.expected.expected() {
+            read.extend(expect::wanted(tree, expected)?);
+        }
+        Ok(read)
     }
 }
 

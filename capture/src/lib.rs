@@ -17,6 +17,7 @@ pub mod examiner;
 pub mod expect;
 pub mod inventory;
 pub mod leveldb;
+mod listed_files;
 pub mod load;
 pub mod marker;
 pub mod profile_dir;

@@ -24,6 +24,10 @@ use engine::{
 
 use crate::{answer::Answer, args::Invocation, console::Console, verbs::complete};
 
+/// The allocator. That of the C library keeps what many threads have freed; `.cargo/config.toml` has this one give it back.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// How long work that was interrupted may take to clean up after itself.
 const LAST_BREATH: Duration = Duration::from_secs(2);
 

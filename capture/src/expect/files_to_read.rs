@@ -6,15 +6,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use store::format::expectations::Expectations;
+use store::{Result, format::expectations::Expectations, ops::write::snapshot::TreeFiles};
 
 use crate::{
     change::{names, storage},
     cookies::is_of_cookies,
 };
 
-/// Those of `files` that tell it.
-pub(crate) fn wanted(files: &BTreeSet<PathBuf>, expected: &Expectations) -> BTreeSet<PathBuf> {
+/// The files of `tree` that tell it.
+pub(crate) fn wanted(tree: &dyn TreeFiles, expected: &Expectations) -> Result<BTreeSet<PathBuf>> {
+    if expected.cookies.is_empty() && expected.origins.is_empty() && expected.files.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let files = tree.all()?;
     let mut seen = BTreeSet::new();
     let wanted = files.iter().filter(|path| match token(path, expected) {
         Token::None => false,
@@ -22,7 +26,7 @@ pub(crate) fn wanted(files: &BTreeSet<PathBuf>, expected: &Expectations) -> BTre
         // One file shows that its directory is there.
         Token::OneOf(directory) => seen.insert(directory),
     });
-    wanted.cloned().collect()
+    Ok(wanted.cloned().collect())
 }
 
 /// Whether the file at `path` is one of those.
@@ -61,6 +65,7 @@ mod tests {
     use store::format::{event::Actor, expectations::CookieName};
 
     use super::*;
+    use crate::listed_files::ListedFiles;
 
     #[test]
     fn only_what_tells_it_is_read() {
@@ -77,7 +82,8 @@ mod tests {
             "Default/kept/b",
         ];
         let paths: BTreeSet<PathBuf> = files.iter().map(PathBuf::from).collect();
-        let read = |expected: &Expectations| wanted(&paths, expected).into_iter().collect::<Vec<_>>();
+        let tree = ListedFiles { files: &paths, head: &|_, _| None };
+        let read = |expected: &Expectations| wanted(&tree, expected).unwrap().into_iter().collect::<Vec<_>>();
         assert!(read(&expected).is_empty());
         expected.cookies = vec![CookieName { host: "a.test".to_owned(), name: "sid".to_owned() }];
         assert_eq!(read(&expected), [files[0], files[1]].map(PathBuf::from));

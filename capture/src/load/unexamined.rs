@@ -25,6 +25,7 @@ use store::{
 use super::LoadRequest;
 use crate::{
     examiner::{Policy, ProfileExaminer},
+    listed_files::ListedFiles,
     sqlite::{Depth, header::HEADER_BYTES},
 };
 
@@ -123,6 +124,6 @@ async fn chosen(
         let head = numbers.get(path).and_then(|at| heads.get(at))?;
         Some(head[..head.len().min(most)].to_vec())
     };
-    let read = examiner.reads(&paths, concerned, &head);
+    let read = examiner.reads(&ListedFiles { files: &paths, head: &head }, concerned)?;
     Ok(read.iter().filter_map(|path| numbers.get(path)).copied().collect())
 }

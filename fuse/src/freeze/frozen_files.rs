@@ -1,73 +1,124 @@
 //! `FrozenFiles` finds the regular files of a frozen tree by path, and reads them as they were when the epoch
-//! ended.
+//! ended. It looks up what it is asked for, and lists the whole tree only on demand.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeSet,
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
+    sync::Arc,
 };
 
-use store::{Result, format::tree::Entry};
+use store::{
+    Result,
+    format::tree::{Entry, Kind, TreePath},
+    ops::write::snapshot::TreeFiles,
+};
+use tokio::runtime::Handle;
 
-use super::{ChangedFiles, Frozen};
-use crate::overlay::node::Ino;
+use super::{ChangedFiles, FrozenNodes};
+use crate::{
+    attributes::FileKind,
+    overlay::{
+        node::{Ino, Node},
+        nodes::Named,
+    },
+};
 
+/// The files of a frozen tree. Its methods block.
 #[derive(Debug)]
 pub struct FrozenFiles<'a> {
-    files: BTreeMap<PathBuf, FrozenFile<'a>>,
+    frozen: &'a FrozenNodes,
+    runtime: Handle,
 }
 
 /// One of them.
-#[derive(Clone, Copy, Debug)]
-pub struct FrozenFile<'a> {
-    among: &'a ChangedFiles,
-    at: usize,
-}
+#[derive(Debug)]
+pub struct FrozenFile(ChangedFiles);
 
 impl<'a> FrozenFiles<'a> {
-    pub fn at(frozen: &'a Frozen) -> Self {
-        let files = [&frozen.files, &frozen.others];
-        let numbered: HashMap<Ino, FrozenFile<'a>> = files
-            .into_iter()
-            .flat_map(|among| {
-                among.numbers().enumerate().map(move |(at, ino)| (ino, FrozenFile { among, at }))
-            })
-            .collect();
-        // The names of one file have one number.
-        let named = frozen.entries.iter().zip(&frozen.numbers);
-        let files = named.filter_map(|(entry, ino)| Some((path(entry), *numbered.get(ino)?))).collect();
-        Self { files }
+    pub fn of(frozen: &'a FrozenNodes, runtime: &Handle) -> Self {
+        Self { frozen, runtime: runtime.clone() }
     }
 
-    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
-        self.files.keys()
+    /// The regular file at `path`.
+    pub fn file(&self, path: &Path) -> Result<Option<FrozenFile>> {
+        let Some((ino, node)) = self.node(path)? else { return Ok(None) };
+        let Some(file) = node.file().cloned() else { return Ok(None) };
+        let fs = Arc::clone(&self.frozen.reading.0);
+        Ok(Some(FrozenFile(ChangedFiles::new(fs, vec![(ino, file)], self.runtime.clone()))))
     }
 
-    pub fn file(&self, path: &Path) -> Option<FrozenFile<'a>> {
-        self.files.get(path).copied()
+    /// Whether a directory, a file or a symlink is at `path`, and which of them.
+    pub fn kind(&self, path: &Path) -> Result<Option<FileKind>> {
+        Ok(self.node(path)?.map(|(_, node)| crate::attributes::kind_of(&node)))
     }
 
-    /// How a file begins, unless that cannot be read.
-    pub fn head(&self, path: &Path, most: usize) -> Option<Vec<u8>> {
-        let file = self.file(path)?;
+    fn node(&self, path: &Path) -> Result<Option<(Ino, Node)>> {
+        let nodes = &self.frozen.nodes;
+        let (mut ino, mut so_far) = (Ino::ROOT, PathBuf::new());
+        let Some(mut node) = self.runtime.block_on(nodes.fetch(ino))? else { return Ok(None) };
+        for part in path.components() {
+            let Component::Normal(name) = part else { return Ok(None) };
+            so_far.push(name);
+            if self.is_excluded(&so_far) {
+                return Ok(None);
+            }
+            let child = self.runtime.block_on(nodes.fetch_child(&node, name.as_bytes()))?;
+            let Some(child) = child else { return Ok(None) };
+            let Some(found) = self.runtime.block_on(nodes.fetch(child))? else { return Ok(None) };
+            (ino, node) = (child, found);
+        }
+        Ok(Some((ino, node)))
+    }
+
+    fn is_excluded(&self, path: &Path) -> bool {
+        self.frozen.reading.0.exclusions.iter().any(|excluded| Path::new(excluded) == path)
+    }
+}
+
+impl TreeFiles for FrozenFiles<'_> {
+    fn has(&self, path: &Path) -> Result<bool> {
+        Ok(self.node(path)?.is_some_and(|(_, node)| node.file().is_some()))
+    }
+
+    fn within(&self, folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+        let Some((_, node)) = self.node(folder)? else { return Ok((Vec::new(), Vec::new())) };
+        let names = self.runtime.block_on(self.frozen.nodes.fetch_names(&node))?;
+        let of_kind = |kind: FileKind| {
+            let named = names.iter().filter(move |named| named.kind == kind);
+            let path = |named: &Named| folder.join(OsStr::from_bytes(&named.name));
+            named.map(path).filter(|path| !self.is_excluded(path)).collect()
+        };
+        Ok((of_kind(FileKind::File), of_kind(FileKind::Directory)))
+    }
+
+    fn all(&self) -> Result<BTreeSet<PathBuf>> {
+        let listed = self.runtime.block_on(self.frozen.list())?;
+        let is_file = |entry: &&Entry| matches!(entry.kind, Kind::File { .. } | Kind::HardLink { .. });
+        Ok(listed.entries.iter().filter(is_file).map(|entry| to_path(&entry.path)).collect())
+    }
+
+    fn head(&self, path: &Path, most: usize) -> Option<Vec<u8>> {
+        let file = self.file(path).ok()??;
         let mut head = vec![0; most.min(file.size() as usize)];
         file.read(0, &mut head).ok()?;
         Some(head)
     }
 }
 
-impl FrozenFile<'_> {
-    pub fn size(self) -> u64 {
-        self.among.size(self.at)
+impl FrozenFile {
+    pub fn size(&self) -> u64 {
+        self.0.size(0)
     }
 
     /// Reads what is at `offset`, as long as `into`, which must not reach beyond its end. Blocks.
-    pub fn read(self, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.among.read_at(self.at, offset, into)
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.0.read_at(0, offset, into)
     }
 }
 
-pub fn path(entry: &Entry) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(entry.path.as_bytes()))
+/// The path of an entry, below the top of its tree.
+pub fn to_path(path: &TreePath) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(path.as_bytes()))
 }

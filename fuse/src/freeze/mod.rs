@@ -20,10 +20,7 @@ use std::{
 };
 
 use store::{
-    Error, Result,
-    content::snapshot_tree::SnapshotTree,
-    format::tree::{Entry, TreePath},
-    id::RecordId,
+    Error, Result, content::snapshot_tree::SnapshotTree, format::tree::TreePath, id::RecordId,
     ops::write::commit::TreeChanges,
 };
 use tokio::runtime::Handle;
@@ -39,7 +36,7 @@ use crate::{
         change::{Change, Intent},
         checkpoint::Below,
         collect::Collected,
-        node::{FileNode, Ino},
+        node::Ino,
         nodes::Nodes,
         numbers::Numbers,
         rebase::{NewBase, Rebase},
@@ -66,19 +63,8 @@ pub struct FrozenChanges {
     pub taken: Taken,
     /// The sizes of all files of the tree.
     pub bytes: u64,
-}
-
-/// The whole tree as it was at the end of an epoch.
-#[derive(Debug)]
-pub struct Frozen {
-    pub entries: Vec<Entry>,
-    /// The places of the changed files among the entries, in order.
-    pub changed: Vec<usize>,
-    /// The number of each entry's node.
-    pub numbers: Vec<Ino>,
-    pub files: ChangedFiles,
-    /// The files that are as in the snapshot below.
-    pub others: ChangedFiles,
+    /// The paths that the snapshot below has and the tree lacks, or has anew.
+    pub removed: Vec<TreePath>,
 }
 
 /// What a snapshot was taken of, as whoever stands on it later needs it.
@@ -157,26 +143,17 @@ impl FrozenNodes {
     /// What became of the snapshot below. Nothing is held up meanwhile.
     pub async fn changes(&self, runtime: &Handle) -> Result<FrozenChanges> {
         let fs = &self.reading.0;
-        let Changed { changes, files, numbers, paths, bytes } =
+        let Changed { changes, files, numbers, paths, bytes, removed } =
             Changed::of(&self.nodes, &fs.exclusions).await?;
         let files = Arc::new(ChangedFiles::new(Arc::clone(fs), files, runtime.clone()));
         let (epoch, nodes) = (self.epoch, Arc::clone(&self.nodes));
         let taken = Taken { epoch, nodes, numbers: Arc::new(numbers), paths };
-        Ok(FrozenChanges { changes, files, taken, bytes })
+        Ok(FrozenChanges { changes, files, taken, bytes, removed })
     }
 
     /// Lists the whole tree, for whoever must know all of it.
-    pub async fn list(&self, runtime: &Handle) -> Result<Frozen> {
-        let fs = &self.reading.0;
-        let Collected { entries, numbers, changed, others } =
-            Collected::of(&self.nodes, &fs.exclusions).await?;
-        let places = changed.iter().map(|(at, _)| *at).collect();
-        let files = |of: Vec<(usize, FileNode)>| {
-            let numbered = of.into_iter().map(|(at, file)| (numbers[at], file)).collect();
-            ChangedFiles::new(Arc::clone(fs), numbered, runtime.clone())
-        };
-        let (files, others) = (files(changed), files(others));
-        Ok(Frozen { entries, changed: places, numbers, files, others })
+    pub async fn list(&self) -> Result<Collected> {
+        Collected::of(&self.nodes, &self.reading.0.exclusions).await
     }
 }
 

@@ -262,12 +262,13 @@ impl Mount {
             let changed = mount.runtime.block_on(frozen.changes(&mount.runtime))?;
             let is_too_large = limit.is_some_and(|limit| changed.bytes > limit);
             let mut examined = Examined::default();
-            if is_too_large || examiner.is_some() {
-                let listed = mount.runtime.block_on(frozen.list(&mount.runtime))?;
+            if is_too_large {
+                let listed = mount.runtime.block_on(frozen.list())?;
                 size::check(&mount.info.mountpoint, &listed.entries, changed.bytes, limit)?;
-                if let Some(examiner) = examiner {
-                    examined = mount.examine(&*examiner, &listed, base.as_ref().map(|base| &base.record))?;
-                }
+            }
+            if let Some(examiner) = examiner {
+                let record = base.as_ref().map(|base| &base.record);
+                examined = mount.examine(&*examiner, &frozen, &changed, record)?;
             }
             Ok((frozen, changed, examined, frozen_for))
         };

@@ -20,14 +20,20 @@ use store::{
         health::{Finding, Health},
         record::Record,
     },
-    ops::write::snapshot::{Examined, Examiner},
+    ops::write::{
+        commit::TreeChange,
+        snapshot::{Examined, Examiner, TreeFiles},
+    },
     scratch::{self, Scratch},
 };
 
 use super::Mount;
-use crate::freeze::{
-    Frozen,
-    frozen_files::{FrozenFile, FrozenFiles, path},
+use crate::{
+    attributes::FileKind,
+    freeze::{
+        FrozenChanges, FrozenNodes,
+        frozen_files::{FrozenFile, FrozenFiles, to_path},
+    },
 };
 
 /// Files of which more than this lies far away are not fetched to be checked.
@@ -38,31 +44,31 @@ const DATABASE: [u8; 16] = *b"SQLite format 3\0";
 const AT_ONCE: u64 = 4 << 20;
 
 impl Mount {
-    /// Has the files looked at. Blocks.
+    /// Has the files looked at that a commit stores. Blocks.
     pub(super) fn examine(
         &self,
         examiner: &dyn Examiner,
-        frozen: &Frozen,
+        frozen: &FrozenNodes,
+        changes: &FrozenChanges,
         base: Option<&Record>,
     ) -> Result<Examined> {
-        let frozen_files = FrozenFiles::at(frozen);
-        let far = |at: usize| !self.is_near() && frozen.files.far_bytes(at) > MAX_FETCHED_TO_CHECK;
-        let mut changed = BTreeSet::new();
+        let files = FrozenFiles::of(frozen, &self.runtime);
+        let far = |at: usize| !self.is_near() && changes.files.far_bytes(at) > MAX_FETCHED_TO_CHECK;
+        let mut changed: BTreeSet<PathBuf> = changes.removed.iter().map(to_path).collect();
         let mut unchecked = Vec::new();
-        for (at, entry) in frozen.changed.iter().enumerate() {
-            let path = path(&frozen.entries[*entry]);
+        for (entry, at) in changes.changes.changes.iter().filter_map(TreeChange::rewritten) {
+            let path = to_path(&entry.path);
             if !far(at) {
                 changed.insert(path);
-            } else if frozen_files.head(&path, DATABASE.len()).is_some_and(|head| head == DATABASE) {
+            } else if files.head(&path, DATABASE.len()).is_some_and(|head| head == DATABASE) {
+                changed.remove(&path);
                 unchecked.push(finding(&path, "most of it has not been read on this host"));
             }
         }
-        let files: BTreeSet<PathBuf> = frozen_files.paths().cloned().collect();
-        let scope = base.map(|_| &changed);
-        let read = examiner.reads(&files, scope, &|path, most| frozen_files.head(path, most));
-        let copy = Copy::of(&frozen_files, &read)?;
+        let read = examiner.reads(&files, base.map(|_| &changed))?;
+        let copy = Copy::of(&files, &read)?;
         if let Some(health) = base.and_then(|base| base.health.as_ref()) {
-            copy.show(frozen, health)?;
+            copy.show(&files, health)?;
         }
         // What could not be copied is said, and so is what it was a part of.
         changed.retain(|path| !copy.is_without(path));
@@ -89,11 +95,11 @@ impl Copy {
         let folder = Scratch::make(&std::env::temp_dir(), scratch::Kind::Look)?;
         let mut copy = Self { folder, without: Vec::new() };
         for path in paths {
-            let Some(file) = files.file(path) else { continue };
+            let Some(file) = files.file(path)? else { continue };
             if copy.is_without(path) {
                 continue;
             }
-            if let Err(error) = copy.add(path, file) {
+            if let Err(error) = copy.add(path, &file) {
                 tracing::warn!(%error, path = %path.display(), "a database is not checked");
                 copy.without.push((path.clone(), format!("it could not be copied: {error}")));
                 // A database of which a part is missing would be found damaged.
@@ -103,7 +109,7 @@ impl Copy {
         Ok(copy)
     }
 
-    fn add(&self, path: &Path, file: FrozenFile<'_>) -> Result<()> {
+    fn add(&self, path: &Path, file: &FrozenFile) -> Result<()> {
         let to = self.folder.path().join(path);
         let failed = |error| Error::io("cannot write", &to, error);
         let made = make(&to).map_err(failed)?;
@@ -140,20 +146,18 @@ impl Copy {
 
     /// What was found before still holds if what it was found of is still there: shows that it
     /// is. Nobody looks at its bytes, since they are as they were.
-    fn show(&self, frozen: &Frozen, found: &Health) -> Result<()> {
+    fn show(&self, files: &FrozenFiles<'_>, found: &Health) -> Result<()> {
         let findings = found.damaged.iter().chain(&found.unchecked).map(|finding| &finding.path);
-        let named: BTreeSet<PathBuf> = findings.chain(&found.hot_journals).map(PathBuf::from).collect();
-        for entry in &frozen.entries {
-            let path = path(entry);
-            if named.contains(&path) {
-                let to = self.folder.path().join(&path);
-                let shown = match entry.kind {
-                    store::format::tree::Kind::Directory => private(&to),
-                    _ if to.exists() => Ok(()),
-                    _ => make(&to).map(drop),
-                };
-                shown.map_err(|error| Error::io("cannot write", &to, error))?;
-            }
+        let named: BTreeSet<&Path> = findings.chain(&found.hot_journals).map(Path::new).collect();
+        for path in named {
+            let to = self.folder.path().join(path);
+            let shown = match files.kind(path)? {
+                None => Ok(()),
+                Some(FileKind::Directory) => private(&to),
+                Some(_) if to.exists() => Ok(()),
+                Some(_) => make(&to).map(drop),
+            };
+            shown.map_err(|error| Error::io("cannot write", &to, error))?;
         }
         Ok(())
     }

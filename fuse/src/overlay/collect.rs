@@ -1,4 +1,4 @@
-//! `Collected` lists the whole tree of which a commit stores what was changed.
+//! `Collected` lists the whole tree of nodes, for the few who must know all of it.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use store::{
 };
 
 use super::{
-    node::{FileNode, Ino, Node, NodeKind},
+    node::{Ino, Node, NodeKind},
     nodes::Nodes,
 };
 
@@ -22,10 +22,6 @@ pub struct Collected {
     /// The number of each entry's node. Entries have the same one if they are names of the same
     /// node, though a snapshot can say that of files alone.
     pub numbers: Vec<Ino>,
-    /// Files whose bytes have changed, by the place of their entry.
-    pub changed: Vec<(usize, FileNode)>,
-    /// The other files, likewise.
-    pub others: Vec<(usize, FileNode)>,
 }
 
 impl Collected {
@@ -55,7 +51,7 @@ impl Collector<'_> {
             if self.exclusions.iter().any(|excluded| excluded.as_bytes() == path.as_bytes()) {
                 continue;
             }
-            let Some(kind) = self.kind(out, &path, ino, &node) else { continue };
+            let Some(kind) = self.kind(&path, ino, &node) else { continue };
             let link = matches!(kind, Kind::HardLink { .. });
             let meta = if link { Meta::default() } else { meta(&node) };
             if node.directory().is_some() {
@@ -69,7 +65,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    fn kind(&mut self, out: &mut Collected, path: &TreePath, ino: Ino, node: &Node) -> Option<Kind> {
+    fn kind(&mut self, path: &TreePath, ino: Ino, node: &Node) -> Option<Kind> {
         Some(match &node.kind {
             NodeKind::Directory(_) => Kind::Directory,
             NodeKind::Symlink { target } => Kind::Symlink { target: target.clone() },
@@ -83,11 +79,10 @@ impl Collector<'_> {
                     }
                     self.first.insert(ino, path.clone());
                 }
-                let is_changed = !file.is_as_below();
-                let like = if is_changed { &mut out.changed } else { &mut out.others };
-                like.push((out.entries.len(), file.clone()));
                 let extents = match &file.lower {
-                    Some(lower) if !is_changed => lower.parts().iter().map(|part| part.extent()).collect(),
+                    Some(lower) if file.is_as_below() => {
+                        lower.parts().iter().map(|part| part.extent()).collect()
+                    }
                     _ => Vec::<Extent>::new(),
                 };
                 Kind::File { size: file.size, extents }

@@ -245,6 +245,16 @@ impl Nodes {
         }
     }
 
+    /// As [`Self::child`], whatever that takes.
+    pub async fn fetch_child(&self, folder: &Node, name: &[u8]) -> store::Result<Option<Ino>> {
+        loop {
+            match self.child(folder, name) {
+                Ok(child) => return Ok(child),
+                Err(missing) => missing.load().await?,
+            }
+        }
+    }
+
     /// As [`Self::names`], whatever that takes.
     pub async fn fetch_names(&self, folder: &Node) -> store::Result<Vec<Named>> {
         loop {

@@ -37,6 +37,8 @@ pub struct Changed {
     pub paths: HashMap<Ino, Vec<TreePath>>,
     /// The sizes of all its files.
     pub bytes: u64,
+    /// The paths that the snapshot below has and that tree lacks, or has anew.
+    pub removed: Vec<TreePath>,
 }
 
 impl Changed {
@@ -57,8 +59,8 @@ impl Changed {
         }
         let Collector { found, skipped, .. } = collector;
         let numbers = numbered(nodes.base.as_ref(), &found).await?;
-        let bytes = content_bytes(nodes.base.as_ref(), &found).await?;
-        Ok(Self { bytes, ..Self::gathered(found, numbers, skipped) })
+        let (bytes, removed) = content(nodes.base.as_ref(), &found).await?;
+        Ok(Self { bytes, removed, ..Self::gathered(found, numbers, skipped) })
     }
 
     fn gathered(found: BTreeMap<TreePath, Change>, numbers: Numbers, skipped: Skipped) -> Self {
@@ -79,7 +81,14 @@ impl Changed {
             });
             changes.push(TreeChange::Put(PutEntry { entry, file, pieces }));
         }
-        Self { changes: TreeChanges { changes, skipped }, files, numbers, paths, bytes: 0 }
+        Self {
+            changes: TreeChanges { changes, skipped },
+            files,
+            numbers,
+            paths,
+            bytes: 0,
+            removed: Vec::new(),
+        }
     }
 }
 
@@ -283,23 +292,31 @@ async fn numbered(base: Option<&BaseTree>, found: &BTreeMap<TreePath, Change>) -
     Ok(builder.finish())
 }
 
-/// The sizes of all files of the tree that is made of `base` by what was found.
-async fn content_bytes(base: Option<&BaseTree>, found: &BTreeMap<TreePath, Change>) -> Result<u64> {
+/// The sizes of all files of the tree that is made of `base` by what was found, and the paths that were removed of it.
+async fn content(
+    base: Option<&BaseTree>,
+    found: &BTreeMap<TreePath, Change>,
+) -> Result<(u64, Vec<TreePath>)> {
     let puts = found.values().filter_map(|change| change.put.as_ref());
     let put: u64 = puts.map(|put| put.entry.size()).sum();
-    let Some(BaseTree { tree, .. }) = base else { return Ok(put) };
-    let (mut lost, mut removed) = (0, None::<&TreePath>);
+    let Some(BaseTree { tree, .. }) = base else { return Ok((put, Vec::new())) };
+    let (mut lost, mut removed, mut within) = (0, Vec::new(), None::<&TreePath>);
     for (path, change) in found {
-        if removed.is_some_and(|removed| path.is_within(removed)) {
+        if within.is_some_and(|removed| path.is_within(removed)) {
             continue;
         }
         lost += tree.entry(path).await?.map_or(0, |entry| entry.size());
         if change.is_removed {
-            tree.below(path, |entry| lost += entry.size()).await?;
-            removed = Some(path);
+            removed.push(path.clone());
+            let below = |entry: &Entry| {
+                lost += entry.size();
+                removed.push(entry.path.clone());
+            };
+            tree.below(path, below).await?;
+            within = Some(path);
         }
     }
-    Ok((tree.content_bytes() + put).saturating_sub(lost))
+    Ok(((tree.content_bytes() + put).saturating_sub(lost), removed))
 }
 
 fn unstorable(error: FormatError) -> Error {

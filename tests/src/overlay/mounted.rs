@@ -230,10 +230,10 @@ impl Mounted {
         let frozen = self.fs.freeze(&closed).unwrap();
         drop(closed);
         happens(&self.fs);
-        let FrozenChanges { changes, files, taken, bytes } =
+        let FrozenChanges { changes, files, taken, bytes, .. } =
             frozen.changes(&Handle::current()).await.unwrap();
         if self.compares {
-            let listed = frozen.list(&Handle::current()).await.unwrap();
+            let listed = frozen.list().await.unwrap();
             assert_eq!(taken.numbers.len(), listed.entries.len() as u64, "other numbers than entries");
             assert_eq!(bytes, listed.entries.iter().map(Entry::size).sum::<u64>());
             for (at, (entry, ino)) in listed.entries.iter().zip(&listed.numbers).enumerate() {

@@ -138,3 +138,27 @@ fn a_profile_that_lost_most_cookies_is_held_back() {
     let flipped = fixture.keep(ALICE, &["--allow-shrink"]);
     assert_eq!((&flipped["cookies"], &flipped["held_back"]), (&24.into(), &Value::Null));
 }
+
+#[test]
+fn a_mount_whose_cookies_were_deleted_is_held_back() {
+    let fixture = ProfileFixture::local();
+    fixture.fill(100);
+    let (place, major) = (fixture.path("mount"), fixture.major());
+    fs::create_dir(&place).unwrap();
+    let shown = place.to_str().unwrap();
+    for (name, lost) in [("acme/file", "Default/Cookies"), ("acme/folder", "Default")] {
+        let good = fixture.keep(name, &[]);
+        fixture.host.succeed(["mount", name, shown, "--chrome-major", &major]);
+        let path = place.join(lost);
+        if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.unwrap();
+        let ended = fixture.host.run(["commit", shown]);
+        fixture.host.run(["unmount", shown, "--discard"]);
+        assert_eq!(
+            (ended.code, &ended.document["held_back"]),
+            (Some(29), &"shrunk".into()),
+            "{lost} {ended:#?}"
+        );
+        assert!(ended.stderr.contains("100 of 100 cookies are gone"), "{lost} {ended:#?}");
+        assert_eq!(fixture.host.succeed(["show", name])["record"], good["record"], "{lost}");
+    }
+}

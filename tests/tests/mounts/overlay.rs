@@ -1,7 +1,12 @@
 //! These tests run random operations on the file system without a kernel, beside a model, through commits and the
 //! sudden end of the daemon.
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use fuse::{
     freeze::frozen_files::FrozenFiles,
@@ -13,7 +18,7 @@ use fuse::{
     },
 };
 use proptest::prelude::*;
-use store::id::RecordId;
+use store::{id::RecordId, ops::write::snapshot::TreeFiles};
 use tests::{
     disk::SmallDisk,
     overlay::{ME, Mounted, Room, Step, play},
@@ -228,21 +233,23 @@ async fn a_frozen_tree_is_read_as_it_was_whatever_is_changed_since() {
     drop(closed);
     [kept, changed, empty].into_iter().for_each(|ino| write(ino, 0, &new));
     make(b"later");
-    let frozen = frozen.list(&tokio::runtime::Handle::current()).await.unwrap();
     let mut half_old = below.clone();
     half_old[40_000..41_000].copy_from_slice(&old[..1000]);
-    let files = FrozenFiles::at(&frozen);
-    let found: Vec<(&str, Vec<u8>)> = files
-        .paths()
-        .map(|path| {
-            let file = files.file(path).unwrap();
+    let files = FrozenFiles::of(&frozen, &tokio::runtime::Handle::current());
+    tokio::task::block_in_place(|| {
+        let paths = files.all().unwrap();
+        let read = |path: &PathBuf| {
+            let file = files.file(path).unwrap().unwrap();
             let mut bytes = vec![0; file.size() as usize];
-            tokio::task::block_in_place(|| file.read(0, &mut bytes)).unwrap();
-            (path.to_str().unwrap(), bytes)
-        })
-        .collect();
-    let expected = [("changed", half_old), ("empty", vec![]), ("kept", below.clone()), ("linked", below)];
-    assert!(found == expected, "{:?}", files.paths().collect::<Vec<_>>());
+            file.read(0, &mut bytes).unwrap();
+            (path.to_str().unwrap().to_owned(), bytes)
+        };
+        let found: Vec<(String, Vec<u8>)> = paths.iter().map(read).collect();
+        let expected = [("changed", half_old), ("empty", vec![]), ("kept", below.clone()), ("linked", below)];
+        assert!(found == expected.map(|(name, bytes)| (name.to_owned(), bytes)), "{paths:?}");
+        assert!(files.has(Path::new("changed")).unwrap() && !files.has(Path::new("later")).unwrap());
+        assert_eq!(files.within(Path::new("")).unwrap().0, paths.into_iter().collect::<Vec<_>>());
+    });
 }
 
 /// The journal that a commit begins may find no room.

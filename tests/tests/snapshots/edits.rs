@@ -21,7 +21,7 @@ use store::{
     bucket::MemoryBucket,
     content::meta::Metadata,
     format::{health::Health, record::Record, tree::Kind},
-    ops::write::snapshot::{Examined, Examiner, Outcome, Request},
+    ops::write::snapshot::{Examined, Examiner, Outcome, Request, TreeFiles},
 };
 use tests::{
     store_fixture::{StoreFixture, request},
@@ -105,13 +105,8 @@ impl Examiner for Noting {
         Ok(Examined { health: Some(Health::default()), hold_back: None })
     }
 
-    fn reads(
-        &self,
-        _: &BTreeSet<PathBuf>,
-        _: Option<&BTreeSet<PathBuf>>,
-        _: &dyn Fn(&Path, usize) -> Option<Vec<u8>>,
-    ) -> BTreeSet<PathBuf> {
-        BTreeSet::new()
+    fn reads(&self, _: &dyn TreeFiles, _: Option<&BTreeSet<PathBuf>>) -> Result<BTreeSet<PathBuf>> {
+        Ok(BTreeSet::new())
     }
 }
 

@@ -57,7 +57,7 @@ impl TreeChange {
     }
 
     /// The entry whose content must be read, with its number among the files.
-    pub(super) fn rewritten(&self) -> Option<(&Entry, usize)> {
+    pub fn rewritten(&self) -> Option<(&Entry, usize)> {
         self.entry().zip(self.file())
     }
 

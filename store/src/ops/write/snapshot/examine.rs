@@ -32,14 +32,25 @@ pub trait Examiner: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Of `files`, which are all that there are, those whose bytes [`Self::examine`] would look
-    /// at. `head` gives the first bytes of a file, if it can be read.
-    fn reads(
-        &self,
-        files: &BTreeSet<PathBuf>,
-        changed: Option<&BTreeSet<PathBuf>>,
-        head: &dyn Fn(&Path, usize) -> Option<Vec<u8>>,
-    ) -> BTreeSet<PathBuf>;
+    /// The files of `tree` whose bytes [`Self::examine`] would look at. With `changed` it asks for no more of the
+    /// tree than these concern.
+    fn reads(&self, tree: &dyn TreeFiles, changed: Option<&BTreeSet<PathBuf>>) -> Result<BTreeSet<PathBuf>>;
+}
+
+/// The regular files of a tree, found by need: a tree may have a million.
+pub trait TreeFiles {
+    /// Whether a regular file is at `path`.
+    fn has(&self, path: &Path) -> Result<bool>;
+
+    /// What is in the directory `folder`: the paths of its files, then those of its directories. Nothing if it is
+    /// no directory.
+    fn within(&self, folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)>;
+
+    /// All files of the tree.
+    fn all(&self) -> Result<BTreeSet<PathBuf>>;
+
+    /// The first bytes of a file, at most so many; `None` if it cannot be read.
+    fn head(&self, path: &Path, most: usize) -> Option<Vec<u8>>;
 }
 
 /// What an examination found.

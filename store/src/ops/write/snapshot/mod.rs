@@ -49,7 +49,7 @@ use crate::{
     tree::walk::Skipped,
 };
 
-pub use examine::{Examined, Examiner, HoldBack};
+pub use examine::{Examined, Examiner, HoldBack, TreeFiles};
 use held_or_own_lock::HeldOrOwnLock;
 use plan::Plan;
 use source::DirectorySource;

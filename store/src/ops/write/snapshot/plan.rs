@@ -35,6 +35,11 @@ use crate::{
 /// no more, or little of each, and less is left for a collection to copy.
 const LARGE_BYTES: u64 = 128 << 10;
 
+/// Up to so many files that must be read are kept at hand. To find more, the walk's log is gone through.
+const FEW_FILES: usize = 1024;
+/// The names of so many entries near the top are kept at hand, for whoever guesses by them.
+const TOP_NAMES: usize = 4096;
+
 /// What was found, and what becomes of it.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -47,6 +52,10 @@ pub(super) struct Plan {
     pub kept: (u64, u64),
     /// How many files are read in the first run, and in the second.
     pub to_read: [usize; 2],
+    /// The files that must be read, as they were found, unless there are many.
+    few: Option<Vec<(TreePath, FoundFile, Choice)>>,
+    /// The entries in the upper two levels, for guesses; not all, if there are many.
+    pub top: Vec<Entry>,
     /// The id of the tree, if nothing must be read to know it.
     pub id: Option<SnapshotId>,
     exclusions: Vec<String>,
@@ -74,6 +83,8 @@ impl Plan {
                 totals: Totals::default(),
                 kept: (0, 0),
                 to_read: [0; 2],
+                few: Some(Vec::new()),
+                top: Vec::new(),
                 id: None,
                 exclusions,
                 threads,
@@ -95,7 +106,7 @@ impl Plan {
 
     /// Walks the directory beside what was known of it.
     fn survey(&mut self, store: &TenantStore) -> Result<()> {
-        let Self { root, log, totals, kept, to_read, cache, exclusions, threads, .. } = &mut *self;
+        let Self { root, log, totals, kept, to_read, few, top, cache, exclusions, threads, .. } = &mut *self;
         let (mut known, mut tally) = (known(cache.as_ref()), Tally::default());
         let mut tree = Some(TreeId::new(store));
         let is_excluded = |path: &TreePath| is_excluded(exclusions, path);
@@ -104,6 +115,9 @@ impl Plan {
             let added = tally.add(&found.entry, u64::MAX);
             added.map_err(|error| unusable(root, &found.entry, &error))?;
             count(&mut totals.counts, &found.entry);
+            if top.len() < TOP_NAMES && is_near_the_top(&found.entry) {
+                top.push(found.entry.clone());
+            }
             let mut choice = Choice::Keep;
             if let Some(file) = found.file {
                 totals.bytes += file.state.size;
@@ -119,6 +133,10 @@ impl Plan {
                     Choice::ReadLast => to_read[1] += 1,
                 }
                 log.push(&found, choice);
+                if choice != Choice::Keep {
+                    *few = few.take().filter(|few| few.len() < FEW_FILES);
+                    few.iter_mut().for_each(|few| few.push((found.entry.path.clone(), file, choice)));
+                }
                 if let Some(known) = known {
                     found.entry.meta.xattrs = std::mem::take(&mut known.xattrs);
                     found.entry.set_extents(std::mem::take(&mut known.extents));
@@ -157,19 +175,26 @@ impl Plan {
     }
 
     /// The files that must be read, in the order in which they are: the large ones come after all others.
-    pub fn files(&self) -> impl Iterator<Item = Result<(TreePath, FoundFile)>> + Send + '_ {
-        let run = |wanted: Choice, count: usize| {
-            let chosen = move |logged: Result<Logged>| match logged {
-                Ok(Logged { entry, file: Some((file, choice)) }) if choice == wanted => {
-                    Some(Ok((entry.path, file)))
-                }
-                Ok(_) => None,
-                Err(error) => Some(Err(error)),
-            };
-            // None are looked for behind the last.
-            self.log.entries().filter_map(chosen).take(count)
-        };
-        run(Choice::ReadFirst, self.to_read[0]).chain(run(Choice::ReadLast, self.to_read[1]))
+    pub fn files(&self) -> Box<dyn Iterator<Item = Result<(TreePath, FoundFile)>> + Send + '_> {
+        match &self.few {
+            Some(few) => Box::new(of_run(few, Choice::ReadFirst).chain(of_run(few, Choice::ReadLast))),
+            None => {
+                let run = |wanted: Choice, count: usize| {
+                    let chosen = move |logged: Result<Logged>| match logged {
+                        Ok(Logged { entry, file: Some((file, choice)) }) if choice == wanted => {
+                            Some(Ok((entry.path, file)))
+                        }
+                        Ok(_) => None,
+                        Err(error) => Some(Err(error)),
+                    };
+                    // None are looked for behind the last.
+                    self.log.entries().filter_map(chosen).take(count)
+                };
+                Box::new(
+                    run(Choice::ReadFirst, self.to_read[0]).chain(run(Choice::ReadLast, self.to_read[1])),
+                )
+            }
+        }
     }
 
     /// The file at `path` as it is now.
@@ -183,6 +208,19 @@ impl Plan {
     pub fn unusable(&self, entry: &Entry, error: &FormatError) -> Error {
         unusable(&self.root, entry, error)
     }
+}
+
+/// Those of a few files that are read in this run.
+fn of_run(
+    few: &[(TreePath, FoundFile, Choice)],
+    wanted: Choice,
+) -> impl Iterator<Item = Result<(TreePath, FoundFile)>> + Send + '_ {
+    let chosen = few.iter().filter(move |(_, _, choice)| *choice == wanted);
+    chosen.map(|(path, file, _)| Ok((path.clone(), *file)))
+}
+
+fn is_near_the_top(entry: &Entry) -> bool {
+    entry.path.as_bytes().iter().filter(|byte| **byte == b'/').count() < 2
 }
 
 /// Finds the id of a tree, and keeps nothing else of it.

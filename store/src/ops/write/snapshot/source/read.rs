@@ -9,11 +9,10 @@ use crate::{
         chunk_fetcher::startup::First, ingest::Ingested, meta::NewTree, snapshot_tree::SnapshotTree,
         workers::blocking,
     },
-    format::tree::{Entry, TreePath},
+    format::tree::TreePath,
     ops::write::snapshot::{
         Request,
         captured::Reads,
-        plan::Plan,
         reading::{Directory, before_reading},
     },
     tree::walk::FoundFile,
@@ -37,17 +36,12 @@ impl DirectorySource<'_> {
             if planned == 0 {
                 return Ok((reads, ingest.flush()?));
             }
-            let names = match guess {
-                Some(_) if first_reads.is_empty() => near_the_top(&plan)?,
-                _ => Vec::new(),
-            };
-            let first = First::of(&first_reads, guess, &names);
-            drop(names);
+            let first = First::of(&first_reads, guess, &plan.top);
             let mut now = Reads::default();
             let Reads { runs, again: read_again } = &mut now;
             let is_again = !again.is_empty();
             let files: Box<dyn Iterator<Item = _> + Send> =
-                if is_again { Box::new(again.into_iter().map(Ok)) } else { Box::new(plan.files()) };
+                if is_again { Box::new(again.into_iter().map(Ok)) } else { plan.files() };
             let directory = Directory::new(
                 &plan.root,
                 &first,
@@ -112,11 +106,4 @@ fn earlier(reads: Arc<Reads>, now: Reads) -> Result<Reads> {
     let mut all = Arc::into_inner(reads).ok_or_else(used)?;
     all.again.extend(now.again);
     Ok(all)
-}
-
-/// The names by which one can guess what is read first.
-fn near_the_top(plan: &Plan) -> Result<Vec<Entry>> {
-    let is_near = |entry: &Entry| entry.path.as_bytes().iter().filter(|byte| **byte == b'/').count() < 2;
-    let entries = plan.log.entries().map(|logged| logged.map(|logged| logged.entry));
-    entries.filter(|entry| entry.as_ref().map_or(true, is_near)).collect()
 }
