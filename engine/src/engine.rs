@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use store::{
-    bucket::StoreUrl,
+    bucket::{RequestMeter, StoreUrl},
     catalog::{
         clock,
         lock::{Patience, Waiting},
@@ -22,6 +22,7 @@ use crate::{
     host::{mountpoint::Mountpoint, private},
     interrupt::Interrupt,
     location::{Location, Purpose},
+    metrics::{CountingObserver, Metrics, Outlets},
     names::ActorName,
     observer::{LockTeller, Observation, Observer},
     settings::{Overrides, Settings},
@@ -45,6 +46,8 @@ pub struct Engine {
     pub cache_root: Option<PathBuf>,
     /// Raised when the work is to end early.
     pub interrupt: Interrupt,
+    /// Counts what is observed.
+    pub metrics: Arc<Metrics>,
 }
 
 impl Engine {
@@ -55,14 +58,17 @@ impl Engine {
         interrupt: Interrupt,
     ) -> Result<Self, Failure> {
         let settings = Settings::load(overrides)?;
-        let (location, cache_root) = (settings.location()?, settings.cache_root());
+        let metrics = Arc::new(counted_by(&settings));
+        let location = settings.location()?.metered(Arc::clone(&metrics) as Arc<dyn RequestMeter>);
+        let cache_root = settings.cache_root();
         if let Some(root) = &cache_root {
             private::require(root, "the cache", "--cache-dir")?;
         }
         scratch::sweep(&std::env::temp_dir());
         cache_root.iter().for_each(|root| scratch::sweep(root));
         Mountpoint::sweep();
-        let engine = Self { observer, settings, location, cache_root, interrupt };
+        let observer = Arc::new(CountingObserver { metrics: Arc::clone(&metrics), observer });
+        let engine = Self { observer, settings, location, cache_root, interrupt, metrics };
         if let Some(server) = engine.location.exposed_to() {
             engine.warn(&format!(
                 "requests to {server} are not encrypted: whoever is on the way can read what is stored; use https://"
@@ -79,6 +85,7 @@ impl Engine {
 
     /// The same engine for one request, with an observer and an interrupt of its own.
     pub fn for_request(&self, observer: Arc<dyn Observer>, interrupt: Interrupt) -> Self {
+        let observer = Arc::new(CountingObserver { metrics: Arc::clone(&self.metrics), observer });
         Self { observer, interrupt, ..self.clone() }
     }
 
@@ -176,6 +183,13 @@ impl Engine {
         self.say(&format!("no answer from {} yet; still trying", self.location.shown()));
         first.await
     }
+}
+
+/// Counts for this host, as the settings say.
+fn counted_by(settings: &Settings) -> Metrics {
+    let outlets =
+        Outlets { textfile: settings.metrics_textfile().is_some(), reports: settings.metrics_reports() };
+    Metrics::new(&settings.host_name().unwrap_or_default(), settings.metrics_profiles(), outlets)
 }
 
 /// How many threads wait for input and output, and as many again that compute.

@@ -18,6 +18,7 @@ pub mod host;
 pub mod interrupt;
 pub mod loads;
 pub mod location;
+pub mod metrics;
 pub mod mount;
 pub mod names;
 pub mod observer;

@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use store::{
     ErrorKind,
     bucket::{
-        Access, Bucket, InvalidStoreUrl, OpenSettings, RetryBucket, RetryPolicy, S3Bucket, S3Config,
-        S3Overrides, StoreUrl, open, open_for_probe,
+        Access, Bucket, InvalidStoreUrl, MeteredBucket, OpenSettings, RequestMeter, RetryBucket, RetryPolicy,
+        S3Bucket, S3Config, S3Overrides, StoreUrl, open, open_for_probe,
     },
     catalog::store::Store,
 };
@@ -31,6 +31,8 @@ pub struct Location {
     patience: Duration,
     /// The buckets that were opened, if they are to be used again.
     kept: Option<Arc<Mutex<OpenBuckets>>>,
+    /// Hears of every request.
+    meter: Option<Arc<dyn RequestMeter>>,
 }
 
 /// The buckets that are open, each for its purpose.
@@ -53,12 +55,13 @@ impl Location {
         let url = url.parse().map_err(|error: InvalidStoreUrl| {
             Failure::usage(error.to_string()).hint("--store or PSTORE_STORE names the store")
         })?;
-        Ok(Self { url, s3, patience, kept: None })
+        Ok(Self { url, s3, patience, kept: None, meter: None })
     }
 
     /// The store in a directory.
     pub fn local(root: PathBuf, patience: Duration) -> Self {
-        Self { url: StoreUrl::Directory(root), s3: S3Overrides::default(), patience, kept: None }
+        let (url, s3) = (StoreUrl::Directory(root), S3Overrides::default());
+        Self { url, s3, patience, kept: None, meter: None }
     }
 
     /// Repeats requests no longer than `most`.
@@ -70,6 +73,16 @@ impl Location {
     /// and credentials last from one to the next.
     pub fn kept_open(self) -> Self {
         Self { kept: Some(Arc::default()), ..self }
+    }
+
+    /// Tells `meter` of every request.
+    pub fn metered(self, meter: Arc<dyn RequestMeter>) -> Self {
+        Self { meter: Some(meter), kept: None, ..self }
+    }
+
+    /// The same store, with requests of which no meter hears.
+    pub fn unmetered(&self) -> Self {
+        Self { meter: None, kept: None, ..self.clone() }
     }
 
     /// How long requests are repeated.
@@ -173,7 +186,10 @@ impl Location {
         if let Some(bucket) = self.kept(purpose) {
             return Ok(bucket);
         }
-        let bucket = open(&self.url, &self.settings(purpose)).await?;
+        let mut bucket = open(&self.url, &self.settings(purpose)).await?;
+        if let Some(meter) = &self.meter {
+            bucket = Arc::new(MeteredBucket::new(bucket, Arc::clone(meter)));
+        }
         let bucket: Arc<dyn Bucket> = Arc::new(RetryBucket::new(bucket, self.policy()));
         if let Some(kept) = &self.kept {
             let mut kept = kept.lock();

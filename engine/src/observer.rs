@@ -46,6 +46,17 @@ pub enum Observation<'a> {
     Loaded(Loaded<'a>),
     /// Something happened to the lock of a profile.
     Lock(&'a Lineage, LockEvent),
+    /// A mount began, or could not.
+    Mounted(Mounted),
+    /// A mount was read, since the last time that this was told.
+    MountRead {
+        /// Stored bytes that came from the store.
+        fetched_bytes: u64,
+        /// Bytes that readers were given without asking the store.
+        cached_bytes: u64,
+    },
+    /// The garbage of one tenant was collected, or could not be.
+    Collected(Collected),
 }
 
 /// How a capture of a directory, or a commit of a mount, ended.
@@ -65,8 +76,14 @@ pub struct Captured<'a> {
     pub uncompressed_bytes: Option<u64>,
     /// The bytes that were sent to the store.
     pub stored_bytes: u64,
-    /// Whether the snapshot was stored, but did not become the current one.
-    pub is_held_back: bool,
+    /// The bytes of the archive, if the snapshot came as one.
+    pub archive_bytes: Option<u64>,
+    /// Why the snapshot was stored, but did not become the current one, in a word.
+    pub held_back: Option<&'static str>,
+    /// When the first cookie lapses that is expected of the profile.
+    pub login_lapses_at_ms: Option<u64>,
+    /// What was captured.
+    pub source: CaptureSource,
     /// Why it failed.
     pub failure: Option<&'a Failure>,
 }
@@ -91,6 +108,57 @@ impl CaptureResult {
             Self::Failed => "failed",
         }
     }
+}
+
+/// What a capture is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CaptureSource {
+    /// A directory.
+    Directory,
+    /// A mount, which is committed.
+    Mount,
+    /// An archive, which is imported.
+    Archive,
+}
+
+/// How a mount began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mounted {
+    /// How it began.
+    pub outcome: MountResult,
+    /// How long it took until it could be used; `None` if it failed.
+    pub ready: Option<Duration>,
+}
+
+/// How a mount began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MountResult {
+    /// With the profile, or empty because there is no snapshot yet.
+    Success,
+    /// Empty, though there is a snapshot.
+    Fallback,
+    /// It did not.
+    Failed,
+}
+
+impl MountResult {
+    /// The word that metrics have for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Fallback => "fallback",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// How the collection of one tenant's garbage ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collected {
+    /// Whether it came to its end.
+    pub is_done: bool,
+    /// The bytes of the packs that it deleted.
+    pub freed_bytes: u64,
 }
 
 /// How a load ended.

@@ -34,6 +34,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("lock-show", of::<verbs::lock::ShowLockOutcome>("lock show")),
         ("log", of::<verbs::log::LogOutcome>("log")),
         ("ls", of::<verbs::ls::LsOutcome>("ls")),
+        ("metrics", of::<verbs::metrics::MetricsOutcome>("metrics")),
         ("mount", of::<verbs::mount::MountOutcome>("mount")),
         ("mounts", of::<verbs::mounts::MountsOutcome>("mounts")),
         ("reap", of::<verbs::reap::ReapOutcome>("reap")),

@@ -33,6 +33,7 @@ use store::format::{
     index::Index,
     lock::Lock,
     merged_events::MergedEvents,
+    metrics::{MetricsReport, MetricsTotals},
     pack,
     pin::Pin,
     pointer::Pointer,
@@ -46,7 +47,10 @@ use archives::{archives, read_archive};
 use databases::{check_leveldb, check_leveldb_table, check_sqlite, databases, leveldb, leveldb_tables};
 use files::{play_steps, steps};
 use mounts::{bases, changes, journals, read_journal};
-use objects::{keys, read_frame, read_key, read_record, read_startup, read_table, read_tree, startups};
+use objects::{
+    keys, metrics_reports, metrics_totals, read_frame, read_key, read_record, read_startup, read_table,
+    read_tree, startups,
+};
 
 /// A reader: what it is called, what it begins with, how it is sealed, one of how many rounds it
 /// gets, what it does.
@@ -87,6 +91,8 @@ targets! {
     a_tombstone: vectors("tombstone.json"), reseal::document, 4, |bytes| drop(black_box(Tombstone::decode(bytes)));
     a_store_configuration: vectors("/pstore.json"), reseal::document, 4, |bytes| drop(black_box(StoreConfig::decode(bytes)));
     a_tenant_configuration: vectors("/tenant.json"), reseal::document, 4, |bytes| drop(black_box(TenantConfig::decode(bytes)));
+    a_report_of_metrics: metrics_reports(), reseal::document, 4, |bytes| drop(black_box(MetricsReport::decode(bytes)));
+    the_totals_of_metrics: metrics_totals(), reseal::document, 4, |bytes| drop(black_box(MetricsTotals::decode(bytes)));
     what_a_mount_reads_first: startups(), identity, 1, read_startup;
     an_archive: archives(), reseal::tar, 4, read_archive;
     a_key: keys(), identity, 1, read_key;

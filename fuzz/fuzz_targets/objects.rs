@@ -6,11 +6,13 @@ use store::{
     bucket::{Key, Prefix},
     format::{
         frame::{self, Codec},
+        metrics::{FoldedReport, MetricsReport, MetricsTotals, Series, SeriesValue},
         record::Record,
         segment::SegmentReader,
         startup::Startup,
         table,
     },
+    id::ReportId,
 };
 
 pub(super) fn read_tree(bytes: &[u8]) {
@@ -41,6 +43,25 @@ pub(super) fn read_record(bytes: &[u8]) {
         let again = Record::decode(&record.encode()).unwrap();
         assert_eq!(format!("{record:?}"), format!("{again:?}"));
     }
+}
+
+fn series() -> Vec<Series> {
+    let series =
+        |name: &str, value| Series { name: name.to_owned(), labels: vec!["success".to_owned()], value };
+    vec![
+        series("mantis_profile_snapshot_total", SeriesValue::Counter(3)),
+        series("pstore_active_mounts", SeriesValue::Gauge { value: 7, at_ms: 9 }),
+        series("pstore_lock_wait_seconds", SeriesValue::Histogram { buckets: vec![1, 0, 2], sum: 12 }),
+    ]
+}
+
+pub(super) fn metrics_reports() -> Vec<Vec<u8>> {
+    vec![MetricsReport::new(ReportId::from_parts(1, [2; 10]), series()).encode()]
+}
+
+pub(super) fn metrics_totals() -> Vec<Vec<u8>> {
+    let folded = vec![FoldedReport { id: ReportId::from_parts(1, [2; 10]), at_ms: 5 }];
+    vec![MetricsTotals { folded, series: series(), ..MetricsTotals::default() }.encode()]
 }
 
 pub(super) fn startups() -> Vec<Vec<u8>> {

@@ -29,6 +29,7 @@ mod jobs;
 mod kept_answers;
 mod live_jobs;
 mod lock_queues;
+mod metrics_turns;
 mod observer;
 mod openapi;
 mod peer;

@@ -112,6 +112,10 @@ fn content(sent: &Sent) -> Value {
             "application/json": { "schema": schema() },
             "text/event-stream": { "schema": { "type": "string" } },
         }),
+        Sent::Metrics => json!({
+            "application/openmetrics-text": { "schema": { "type": "string" } },
+            "text/plain": { "schema": { "type": "string" } },
+        }),
         Sent::Page => json!({ "text/html": { "schema": { "type": "string" } } }),
         Sent::Bytes => json!({ "application/octet-stream": {} }),
         Sent::Archive => json!({ ARCHIVE: {} }),

@@ -10,6 +10,7 @@ use store::ErrorKind;
 use crate::{
     connections,
     listen::Listen,
+    metrics_turns,
     mounts::{Mounts, MountsAt},
     rates::Rates,
     schedules,
@@ -91,6 +92,7 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
     if request.does_jobs {
         schedules::begin(&server);
     }
+    metrics_turns::begin(&server);
     let until = async {
         stopped.await;
         engine.say("told to stop; requests that have begun are brought to their end");

@@ -192,6 +192,10 @@ ulid_id!(
     JobId, "job id"
 );
 ulid_id!(
+    /// Names what one program has counted, from one report of it to the next.
+    ReportId, "report id"
+);
+ulid_id!(
     /// Names one store, so that a cache is never read for another.
     StoreId, "store id"
 );

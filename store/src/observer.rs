@@ -1,6 +1,6 @@
 //! `StoreObserver` is told of locks that are taken, refused and taken away, for whoever counts them.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, time::Duration};
 
 use crate::name::Lineage;
 
@@ -19,6 +19,8 @@ pub enum LockEvent {
     ForcedExpired,
     /// Somebody did not get the lock, because another holds it.
     Conflict,
+    /// Somebody has waited so long for the lock, whether or not he got it.
+    Waited(Duration),
     /// A holder lost the lock.
     Evicted(EvictionReason),
 }

@@ -13,9 +13,9 @@ Usage: pstore [OPTIONS] COMMAND        (pstore help COMMAND tells more)
   list [TENANT[/PROFILE]]       list tenants, profiles or snapshots
   show, ls, cat, find, history, diff, verify   inspect and check snapshots
   rollback, delete, tag, untag, expect   go back, delete, tag; set expectations
-  retention plan|apply, gc      delete snapshots by rules; free space
+  retention plan|apply, gc, stats   delete by rules; free space; count bytes
   lock, force-unlock, reap, log   hold, take away, clean up locks; show events
-  serve, token, export, import, init, doctor, stats, config, completions, man
+  serve, token, metrics, export, import, init, doctor, config, completions, man
 
   --store URL       file:///path or s3://bucket/prefix   [env: PSTORE_STORE]
   --endpoint URL    of an S3-compatible server     [env: PSTORE_S3_ENDPOINT]

@@ -13,6 +13,8 @@ mod lineage;
 mod mount;
 mod profile_ref;
 mod run;
+#[cfg(test)]
+mod runbook_tests;
 mod serve;
 mod value;
 mod verb;

@@ -67,6 +67,7 @@ pub(crate) enum Verb {
     Log(LogArgs),
     Serve(ServeArgs),
     Token(TokenArgs),
+    Metrics(MetricsArgs),
     Doctor(DoctorArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
@@ -315,6 +316,15 @@ pub(crate) struct VerifyArgs {
     #[arg(long)]
     pub(crate) repair: bool,
 }
+
+/// Print what the commands of this host have counted, for Prometheus
+///
+/// Prints what `metrics_textfile` holds, and needs no store. Without that setting all counts are 0.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore metrics | promtool check metrics
+  PSTORE_METRICS_TEXTFILE=/var/lib/prometheus/node-exporter pstore metrics")]
+pub(crate) struct MetricsArgs {}
 
 /// Check this host and the store, and say what to do
 #[derive(Debug, Args)]

@@ -21,6 +21,7 @@ mod lock;
 mod log;
 mod ls;
 mod man;
+mod metrics;
 pub(crate) mod mount;
 mod mounts;
 mod reap;
@@ -40,10 +41,11 @@ mod verify;
 
 pub(crate) use engine::Engine;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use engine::{failure::Failure, interrupt::Interrupt, settings::Settings};
 use store::ErrorKind;
+use tokio::task::JoinHandle;
 
 use crate::{
     answer::Answer,
@@ -57,7 +59,10 @@ pub(crate) async fn run(
     interrupt: Interrupt,
 ) -> Result<Answer, Failure> {
     let waits = invocation.verb.waits();
-    done(invocation, console, interrupt).await.map_err(|failure| match &failure.hint {
+    let counting = Counting::default();
+    let ended = done(invocation, console, interrupt, &counting).await;
+    counting.leave().await;
+    ended.map_err(|failure| match &failure.hint {
         Some(hint) if waits && failure.kind == ErrorKind::LockHeld => {
             let hint = format!("--wait SECONDS waits for it; {hint}");
             failure.hint(hint)
@@ -66,8 +71,42 @@ pub(crate) async fn run(
     })
 }
 
-async fn done(invocation: Invocation, console: Console, interrupt: Interrupt) -> Result<Answer, Failure> {
-    let engine = || Engine::open(&invocation.global.overrides(), Arc::new(console), interrupt.clone());
+/// The engine of the command, if it has one, and what leaves its metrics while it works.
+#[derive(Debug, Default)]
+struct Counting {
+    engine: OnceLock<(Engine, JoinHandle<()>)>,
+    stopped: Interrupt,
+}
+
+impl Counting {
+    /// Leaves the metrics of this engine from now on.
+    fn begin(&self, engine: &Engine) {
+        let leaving = engine.clone().keep_leaving_metrics(self.stopped.clone());
+        let _ = self.engine.set((engine.clone(), tokio::spawn(leaving)));
+    }
+
+    /// Leaves the rest.
+    async fn leave(self) {
+        if let Some((engine, leaving)) = self.engine.into_inner() {
+            self.stopped.raise();
+            let _ = leaving.await;
+            engine.metrics.end_serving();
+            engine.leave_metrics().await;
+        }
+    }
+}
+
+async fn done(
+    invocation: Invocation,
+    console: Console,
+    interrupt: Interrupt,
+    counting: &Counting,
+) -> Result<Answer, Failure> {
+    let engine = || {
+        let engine = Engine::open(&invocation.global.overrides(), Arc::new(console), interrupt.clone())?;
+        counting.begin(&engine);
+        Ok::<_, Failure>(engine)
+    };
     match &invocation.verb {
         Verb::Init(args) => init::run(engine()?, args).await,
         Verb::Snapshot(args) => snapshot::run(engine()?, args).await,
@@ -104,6 +143,7 @@ async fn done(invocation: Invocation, console: Console, interrupt: Interrupt) ->
         Verb::Log(args) => log::run(engine()?, args).await,
         Verb::Serve(args) => serve::run(engine()?, &invocation.global, args).await,
         Verb::Token(args) => token::run(console, args),
+        Verb::Metrics(_) => metrics::run(&Settings::load(&invocation.global.overrides())?, console),
         Verb::Doctor(args) => doctor::run(engine()?, args).await,
         Verb::Config(args) => config::run(&Settings::load(&invocation.global.overrides())?, args),
         Verb::Completions(args) => Ok(completions::run(args)),

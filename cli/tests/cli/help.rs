@@ -2,7 +2,7 @@
 
 use crate::test_host::TestHost;
 
-pub const VERBS: [&str; 37] = [
+pub const VERBS: [&str; 38] = [
     "init",
     "snapshot",
     "list",
@@ -36,6 +36,7 @@ pub const VERBS: [&str; 37] = [
     "log",
     "serve",
     "token",
+    "metrics",
     "doctor",
     "config",
     "completions",

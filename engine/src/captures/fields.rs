@@ -52,6 +52,17 @@ pub enum HeldBackFor {
 }
 
 impl HeldBackFor {
+    /// The word of a capture for it.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Shrunk => "shrunk",
+            Self::LoggedOut => "logged out",
+            Self::Damaged => "damaged",
+            Self::Fallback => "fallback",
+            Self::Unjudged => "unjudged",
+        }
+    }
+
     /// The reason behind the word of a capture. A word that nobody has listed here says nothing about the
     /// profile.
     fn of(word: &str) -> Self {

@@ -11,7 +11,7 @@ use store::{
 use crate::{
     Engine,
     failure::Failure,
-    observer::{CaptureResult, Captured, Observation},
+    observer::{CaptureResult, CaptureSource, Captured, Observation},
 };
 
 impl Engine {
@@ -19,6 +19,7 @@ impl Engine {
     pub(crate) async fn observe_capture<T>(
         &self,
         profile: &ProfileName,
+        source: CaptureSource,
         capture: impl Future<Output = Result<T, Failure>>,
         report: impl FnOnce(&T) -> &Report,
     ) -> Result<T, Failure> {
@@ -42,9 +43,18 @@ impl Engine {
             elapsed: began.elapsed(),
             uncompressed_bytes: report.map(|report| report.uncompressed_bytes),
             stored_bytes: report.map_or(0, |report| report.counts.stored_bytes),
-            is_held_back: report.is_some_and(|report| report.held_back.is_some()),
+            archive_bytes: None,
+            held_back: report.and_then(|report| Some(report.held_back.as_ref()?.word)),
+            login_lapses_at_ms: report.and_then(first_lapse),
+            source,
             failure,
         }));
         captured
     }
+}
+
+/// When the first cookie lapses that is expected of the profile.
+fn first_lapse(report: &Report) -> Option<u64> {
+    let expected = report.health.as_ref()?.expected.as_ref()?;
+    expected.first_lapse().map(|(_, lapses_at_ms)| lapses_at_ms)
 }

@@ -18,6 +18,7 @@ use crate::{
     captures::{CaptureOptions, CapturedFields, Judgement, StoppedProfile, in_use, over_quota},
     engine::threads,
     failure::Failure,
+    observer::CaptureSource,
 };
 
 /// How long files may stay open for writing after the browser has ended.
@@ -60,7 +61,7 @@ pub async fn publish(
     let manner = Manner { max_bytes: Some(limit), replaces };
     let name = asked.other.unwrap_or(&mount.lineage.name).clone();
     let publication = within(engine, mount, options, asked, manner);
-    engine.observe_capture(&name, publication, |published| &published.report).await
+    engine.observe_capture(&name, CaptureSource::Mount, publication, |published| &published.report).await
 }
 
 /// The same for a session that was cut short, on a mount of the profile it is to go to: whatever
@@ -73,7 +74,8 @@ pub(super) async fn rescued(
 ) -> Result<Published, Failure> {
     let manner = Manner { max_bytes: None, replaces };
     let publication = within(engine, mount, options, DestinationRequest::default(), manner);
-    engine.observe_capture(&mount.lineage.name, publication, |published| &published.report).await
+    let name = &mount.lineage.name;
+    engine.observe_capture(name, CaptureSource::Mount, publication, |published| &published.report).await
 }
 
 #[derive(Clone, Copy)]

@@ -21,7 +21,7 @@ use store::{Error, ErrorKind};
 use tokio::{runtime::Handle, sync::Notify, task::JoinHandle};
 
 use super::{alone, choice::Notes, opening, request::MountRequest};
-use crate::{Engine, failure::Failure};
+use crate::{Engine, failure::Failure, observer::Observation};
 
 /// How often space is given back and the journal looked at.
 const TIDY_EVERY: Duration = Duration::from_secs(2);
@@ -56,6 +56,8 @@ pub struct Serving {
     done: Notify,
     /// Requests are answered one after another: a commit and an unmount do not mix.
     turn: tokio::sync::Mutex<()>,
+    /// How much it had read when that was last told.
+    told: Mutex<(u64, u64)>,
 }
 
 impl Serving {
@@ -114,6 +116,7 @@ impl Serving {
             over: AtomicBool::new(false),
             done: Notify::new(),
             turn: tokio::sync::Mutex::default(),
+            told: Mutex::default(),
         });
         match serving.prepare(args, notes.transforms.clone(), answer).await {
             Ok(warnings) => {
@@ -185,22 +188,34 @@ impl Serving {
     }
 
     /// Gives back space from time to time, until it is aborted.
-    pub fn tidying(&self) -> JoinHandle<()> {
-        let mount = Arc::clone(&self.mount);
+    pub fn tidying(self: &Arc<Self>) -> JoinHandle<()> {
+        let serving = Arc::clone(self);
         tokio::spawn(async move {
             let mut tidy = tokio::time::interval(TIDY_EVERY);
             loop {
                 tidy.tick().await;
-                let mount = Arc::clone(&mount);
+                serving.tell_reads();
+                let mount = Arc::clone(&serving.mount);
                 let _ = tokio::task::spawn_blocking(move || mount.tidy()).await;
             }
         })
+    }
+
+    /// Tells the observer how much was read since the last time.
+    pub(super) fn tell_reads(&self) {
+        let (fetched, cached) = self.mount.read_so_far();
+        let before = std::mem::replace(&mut *self.told.lock(), (fetched, cached));
+        self.engine.observer.observe(&Observation::MountRead {
+            fetched_bytes: fetched.saturating_sub(before.0),
+            cached_bytes: cached.saturating_sub(before.1),
+        });
     }
 
     /// Unmounts. What is not stored anywhere is kept for somebody to continue: nobody has said
     /// what is to become of it. Says in which session, if there is something.
     pub async fn put_aside(self: &Arc<Self>) -> Option<String> {
         let _turn = self.turn.lock().await;
+        self.tell_reads();
         if self.is_over() {
             let _ = tokio::time::timeout(ANSWER_PATIENCE, self.done.notified()).await;
             return None;

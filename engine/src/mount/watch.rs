@@ -40,6 +40,7 @@ pub async fn until_done(serving: &Arc<Serving>, signals: &mut Signals, on_lock_l
             Ok(()) = lost.changed() => when_lost(serving, on_lock_lost).await,
         }
     }
+    serving.tell_reads();
     tidying.abort();
     watching.abort();
 }

@@ -64,6 +64,14 @@ pub static HOST_NAME: Key = key("host.name", Kind::Text).variable("PSTORE_HOST_N
 pub static HOST_REGION: Key = key("host.region", Kind::Text).variable("PSTORE_HOST_REGION");
 pub static HOST_EGRESS_GEO: Key = key("host.egress_geo", Kind::Geo).variable("PSTORE_HOST_EGRESS_GEO");
 
+pub static METRICS_TEXTFILE: Key =
+    key("metrics_textfile", Kind::Directory).variable("PSTORE_METRICS_TEXTFILE");
+pub static METRICS_REPORTS: Key =
+    key("metrics_reports", Kind::Switch).variable("PSTORE_METRICS_REPORTS").default("false");
+pub static METRICS_PROFILES: Key = key("metrics_profiles", number("profiles", 0, 100_000))
+    .variable("PSTORE_METRICS_PROFILES")
+    .default("1000");
+
 /// How often a server does each periodic job; 0 for never.
 const fn every(name: &'static str) -> Key {
     key(name, number("seconds", 0, 366 * 86_400))
@@ -117,7 +125,7 @@ pub static TENANT_MAX_COUNT: Key = key("retention.tenant_max_count", number("sna
 pub static TENANT_MAX_BYTES: Key = key("retention.tenant_max_bytes", Kind::Bytes);
 
 /// The settings of the whole program.
-pub static PROGRAM: [&Key; 17] = [
+pub static PROGRAM: [&Key; 20] = [
     &STORE,
     &CACHE_DIR,
     &SESSION_DIR,
@@ -130,6 +138,9 @@ pub static PROGRAM: [&Key; 17] = [
     &HOST_NAME,
     &HOST_REGION,
     &HOST_EGRESS_GEO,
+    &METRICS_TEXTFILE,
+    &METRICS_REPORTS,
+    &METRICS_PROFILES,
     &SCHEDULES_REAP_SECONDS,
     &SCHEDULES_RETENTION_SECONDS,
     &SCHEDULES_GC_SECONDS,

@@ -154,6 +154,25 @@ impl Settings {
         geo::parse(&self.of(None).text(&key::HOST_EGRESS_GEO)?).ok()
     }
 
+    /// The directory of node_exporter's textfile collector, if metrics are left there.
+    pub fn metrics_textfile(&self) -> Option<PathBuf> {
+        match self.of(None).value(&key::METRICS_TEXTFILE)? {
+            Value::Path(directory) => Some(directory),
+            _ => None,
+        }
+    }
+
+    /// Whether programs report their metrics to the store, and servers fold the reports.
+    pub fn metrics_reports(&self) -> bool {
+        self.of(None).switch(&key::METRICS_REPORTS).unwrap_or(false)
+    }
+
+    /// So many profiles have metrics of their own.
+    pub fn metrics_profiles(&self) -> usize {
+        let profiles = self.of(None).number(&key::METRICS_PROFILES).unwrap_or_default();
+        usize::try_from(profiles).unwrap_or(usize::MAX)
+    }
+
     /// A variable that belongs to one run and is no setting; `None` if it is set to nothing.
     pub fn of_this_run(&self, variable: &str) -> Option<String> {
         self.environment.get(variable).map(|value| value.to_string_lossy().into_owned())
@@ -174,7 +193,7 @@ impl Settings {
     /// Digits that are the same for all hosts with the same settings, wherever each of them comes from, and tell
     /// nothing else of them. What is about this host alone plays no part.
     pub fn digest(&self) -> String {
-        let host = [&key::CACHE_DIR, &key::SESSION_DIR, &key::HOST_NAME];
+        let host = [&key::CACHE_DIR, &key::SESSION_DIR, &key::HOST_NAME, &key::METRICS_TEXTFILE];
         let is_shared = |key: &Key| !host.iter().any(|own| std::ptr::eq(*own, key));
         let mut scopes = vec![None];
         for tenant in self.tenants() {

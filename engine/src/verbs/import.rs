@@ -5,6 +5,7 @@ use std::{
     io::{self, BufRead, BufReader, Read},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Instant,
 };
 
 use capture::{archive_inspector::ArchiveInspector, examiner::ProfileExaminer};
@@ -19,7 +20,7 @@ use store::{
         limits,
         manifest::Manifest,
         pointer::{Pointer, Target},
-        record::{Reason, Record},
+        record::{Mode, Reason, Record},
     },
     id::Nonce,
     name::{ChromeMajor, Lineage, ProfileName},
@@ -34,11 +35,12 @@ use store::{
 
 use crate::{
     Engine,
-    captures::{CapturedFields, CheckOptions, expected},
+    captures::{CapturedFields, CheckOptions, StoreChange, expected},
     engine::threads,
     failure::Failure,
     foreign,
     names::{ActorName, LineageName},
+    observer::{CaptureResult, CaptureSource, Captured, Observation},
     outcome::Outcome,
 };
 
@@ -136,7 +138,9 @@ impl Engine {
     /// Stores an archive that is a file, or the current one in the store, as a snapshot.
     pub async fn import(&self, request: &ImportRequest) -> Result<ImportOutcome, Failure> {
         match &request.source {
-            ImportSource::File(file) => self.import_archive(request, file, || open(file)).await,
+            ImportSource::File(file) => {
+                self.observe_import(request, self.import_archive(request, file, || open(file))).await
+            }
             ImportSource::Stream => Err(Failure::usage("there is no stream to import from")),
             ImportSource::Current => self.import_current(request).await,
         }
@@ -148,7 +152,42 @@ impl Engine {
         request: &ImportRequest,
         stream: Box<dyn Read + Send>,
     ) -> Result<ImportOutcome, Failure> {
-        self.import_archive(request, Path::new(STREAM), || Ok(stream)).await
+        self.observe_import(request, self.import_archive(request, Path::new(STREAM), || Ok(stream))).await
+    }
+
+    /// Waits for an import, and tells the observer how it ended: it is a capture that another host has begun.
+    async fn observe_import(
+        &self,
+        request: &ImportRequest,
+        import: impl Future<Output = Result<ImportOutcome, Failure>>,
+    ) -> Result<ImportOutcome, Failure> {
+        let began = Instant::now();
+        // On the heap: whoever imports would have it on the stack.
+        let imported = Box::pin(import).await;
+        let (done, failure) = match &imported {
+            Ok(outcome) => (Some(outcome), None),
+            Err(failure) => (None, Some(failure)),
+        };
+        let captured = done.map(|outcome| &outcome.captured);
+        self.observer.observe(&Observation::Captured(Captured {
+            profile: &request.profile,
+            outcome: match captured.map(|captured| captured.outcome) {
+                Some(StoreChange::Stored) => CaptureResult::Success,
+                Some(StoreChange::Unchanged) => CaptureResult::Skipped,
+                None => CaptureResult::Failed,
+            },
+            mode: Mode::Cold,
+            phases: None,
+            elapsed: began.elapsed(),
+            uncompressed_bytes: captured.map(|captured| captured.uncompressed_size_bytes),
+            stored_bytes: captured.map_or(0, |captured| captured.stored_bytes),
+            archive_bytes: done.and_then(|outcome| outcome.archive_size_bytes),
+            held_back: captured.and_then(|captured| Some(captured.held_back?.word())),
+            login_lapses_at_ms: None,
+            source: CaptureSource::Archive,
+            failure,
+        }));
+        imported
     }
 
     async fn import_archive(

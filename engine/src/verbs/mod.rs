@@ -20,6 +20,7 @@ pub mod load;
 pub mod lock;
 pub mod log;
 pub mod ls;
+pub mod metrics;
 pub mod mount;
 pub mod mounts;
 pub mod reap;

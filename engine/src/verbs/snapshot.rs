@@ -23,6 +23,7 @@ use crate::{
     captures::{CaptureJob, CaptureOptions, CapturedFields, StoppedProfile},
     copies,
     failure::Failure,
+    observer::CaptureSource,
     outcome::Outcome,
 };
 
@@ -82,8 +83,9 @@ impl Engine {
     pub async fn snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotOutcome, Failure> {
         request.capture.check()?;
         let capture = self.capture_directory(request);
-        let (lineage, report, remarks) =
-            self.observe_capture(&request.profile, capture, |(_, report, _)| report).await?;
+        let (lineage, report, remarks) = self
+            .observe_capture(&request.profile, CaptureSource::Directory, capture, |(_, report, _)| report)
+            .await?;
         let captured = CapturedFields::of(&lineage, &report, remarks);
         captured.warnings.iter().for_each(|warning| self.warn(warning));
         Ok(SnapshotOutcome { captured })

@@ -90,6 +90,12 @@ pub struct LockStatus {
 }
 
 impl Mount {
+    /// The bytes that it has fetched from the store, and those that it gave to readers without asking the store.
+    pub fn read_so_far(&self) -> (u64, u64) {
+        let figures = self.lazy.as_ref().map(|lazy| lazy.figures()).unwrap_or_default();
+        (figures.fetched_bytes, figures.cached_bytes)
+    }
+
     /// What `mounts` tells.
     pub async fn status(&self) -> Status {
         let figures = self.lazy.as_ref().map(|lazy| lazy.figures()).unwrap_or_default();

@@ -17,6 +17,7 @@ mod health;
 mod jobs;
 mod loads;
 mod locks;
+mod metrics;
 mod mounts;
 mod schedules;
 mod snapshots;
@@ -28,6 +29,7 @@ use crate::route::Route;
 /// The tables of all areas, in the order in which they are described.
 static TABLES: &[&[Route]] = &[
     health::ROUTES,
+    metrics::ROUTES,
     description::ROUTES,
     snapshots::ROUTES,
     browse::ROUTES,

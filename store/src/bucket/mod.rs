@@ -18,6 +18,7 @@ mod fault;
 mod local;
 #[cfg(any(test, feature = "test-support"))]
 mod memory;
+mod metered;
 mod open;
 mod probe;
 #[cfg(any(test, feature = "test-support"))]
@@ -38,6 +39,7 @@ pub use fault::{Fault, FaultBucket, Rule};
 pub use local::{Access, LocalBucket, MUTABLE_MAX_BYTES};
 #[cfg(any(test, feature = "test-support"))]
 pub use memory::MemoryBucket;
+pub use metered::{MeteredBucket, MeteredRequest, RequestMeter, RequestOutcome};
 pub use open::{InvalidStoreUrl, OpenSettings, StoreUrl, open, open_for_probe};
 pub use probe::{KeptVerdicts, ProbeOptions, Verdict, probe};
 #[cfg(any(test, feature = "test-support"))]
@@ -267,6 +269,23 @@ impl Verb {
         match write {
             Write::Create => Self::Create,
             Write::Replace(_) => Self::Replace,
+        }
+    }
+
+    /// Every verb.
+    pub const ALL: [Self; 7] =
+        [Self::Get, Self::GetRange, Self::Create, Self::Replace, Self::List, Self::Delete, Self::DeleteIf];
+
+    /// The word that metrics have for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::GetRange => "get_range",
+            Self::Create => "create",
+            Self::Replace => "replace",
+            Self::List => "list",
+            Self::Delete => "delete",
+            Self::DeleteIf => "delete_if",
         }
     }
 

@@ -16,6 +16,7 @@ pub mod jobs;
 pub mod lease;
 pub mod lineage_handle;
 pub mod lock;
+pub mod metrics;
 pub(crate) mod order;
 pub mod pins;
 pub mod pointer;

@@ -4,7 +4,7 @@
 //! ending in a slash, give a credential one tenant and nothing else.
 
 use crate::{
-    id::{EventId, JobId, PackId, RecordId, Sha256},
+    id::{EventId, JobId, PackId, RecordId, ReportId, Sha256},
     key::{InvalidKey, Key, Prefix},
     name::{Lineage, ProfileName, Tenant},
 };
@@ -34,6 +34,26 @@ pub(crate) fn job_of(key: &Key) -> Option<JobId> {
 /// When work was last done that is due again and again.
 pub fn schedule(name: &str) -> Result<Key, InvalidKey> {
     Key::new(format!("operations/schedules/{name}.json"))
+}
+
+/// What programs have counted, one object for each report, until a server has folded it into the totals.
+pub fn metrics_reports() -> Prefix {
+    Prefix::new("operations/metrics/reports/").expect(VALID)
+}
+
+/// One report of what a program has counted.
+pub fn metrics_report(id: ReportId) -> Key {
+    metrics_reports().key(&format!("{id}.json")).expect(VALID)
+}
+
+/// The report a key names, if it names one.
+pub(crate) fn metrics_report_of(key: &Key) -> Option<ReportId> {
+    key.name().strip_suffix(".json")?.parse().ok()
+}
+
+/// What all programs have counted.
+pub fn metrics_totals() -> Key {
+    Key::new("operations/metrics/totals.json").expect(VALID)
 }
 
 /// What has happened to the store as a whole.

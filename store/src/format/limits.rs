@@ -23,6 +23,10 @@ pub(crate) const EXPECTATIONS: u64 = MIB;
 pub const JOB: u64 = 2 * MIB;
 /// When work was last done that is due again and again.
 pub const SCHEDULE: u64 = MIB;
+/// What one program has counted.
+pub const METRICS_REPORT: u64 = MIB;
+/// What all programs have counted.
+pub const METRICS_TOTALS: u64 = 16 * MIB;
 /// Writers begin another one long before.
 pub(crate) const MERGED_EVENTS: u64 = 8 * MIB;
 /// A record.
@@ -37,7 +41,7 @@ pub const MANIFEST: u64 = MIB;
 pub const INDEX: u64 = 128 * MIB;
 
 /// Each kind as the specification calls it.
-pub const ALL: [(&str, u64); 14] = [
+pub const ALL: [(&str, u64); 16] = [
     ("configuration", CONFIG),
     ("pointer", POINTER),
     ("lock", LOCK),
@@ -46,6 +50,8 @@ pub const ALL: [(&str, u64); 14] = [
     ("expectations", EXPECTATIONS),
     ("job", JOB),
     ("schedule", SCHEDULE),
+    ("metrics report", METRICS_REPORT),
+    ("metrics totals", METRICS_TOTALS),
     ("merged events", MERGED_EVENTS),
     ("record", RECORD),
     ("condemned", CONDEMNED),

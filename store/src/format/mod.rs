@@ -18,6 +18,7 @@ pub mod limits;
 pub mod lock;
 pub mod manifest;
 pub mod merged_events;
+pub mod metrics;
 pub mod pack;
 pub mod pin;
 pub mod pointer;

@@ -27,6 +27,7 @@ use crate::{
     each_tenant::{EachTenant, FailedTurn},
     failure::{self, Failure},
     location::Purpose,
+    observer::{Collected, Observation},
     outcome::Outcome,
     text::size,
 };
@@ -136,6 +137,11 @@ impl Engine {
         let mut plans: Vec<Plan> = Vec::new();
         for tenant in turns.tenants() {
             let collected = self.collect(&tenant, request).await;
+            if !request.is_plan {
+                let freed_bytes = collected.as_ref().map_or(0, |plan| plan.deleted.bytes);
+                let told = Collected { is_done: collected.is_ok(), freed_bytes };
+                self.observer.observe(&Observation::Collected(told));
+            }
             plans.extend(turns.took(&tenant, collected)?);
         }
         if request.tenant.is_none() && !request.is_plan {

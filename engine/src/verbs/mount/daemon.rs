@@ -1,6 +1,6 @@
 //! `daemon` mounts a profile, and answers the commits, unmounts and questions that are sent to the mount.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use capture::load::Outcome;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use crate::{
         call::{self, Call},
         serving::{EndedBy, Serving},
     },
-    observer::LoadWay,
+    observer::{LoadWay, MountResult, Mounted, Observation},
 };
 
 /// Opens a profile and mounts it; from then on requests are answered by this process.
@@ -31,7 +31,16 @@ pub async fn begin(
     let ended = |(_, notes): &(Arc<Serving>, Notes)| {
         (notes.outcome.into(), (notes.outcome == Outcome::Success).then_some(LoadWay::Mount))
     };
-    engine.observe_load(&request.source.profile, mounting, ended).await
+    let began = Instant::now();
+    let mounted = engine.observe_load(&request.source.profile, mounting, ended).await;
+    let outcome = match &mounted {
+        Ok((_, notes)) if notes.outcome.is_fallback() => MountResult::Fallback,
+        Ok(_) => MountResult::Success,
+        Err(_) => MountResult::Failed,
+    };
+    let ready = mounted.is_ok().then(|| began.elapsed());
+    engine.observer.observe(&Observation::Mounted(Mounted { outcome, ready }));
+    mounted
 }
 
 fn respond(serving: &Arc<Serving>, runtime: &Handle, request: Value) -> Value {

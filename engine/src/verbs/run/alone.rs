@@ -27,6 +27,7 @@ use crate::{
         user::User,
     },
     loads::NO_MAJOR,
+    observer::CaptureSource,
     outcome::LoadResult,
 };
 
@@ -89,7 +90,9 @@ async fn session(
     let browsers = Browsers::of(&request.capture, workdir.path());
     let command_end = supervise::run(engine, signals, command, user, None, browsers).await?;
     let capture = capture(engine, request, lineage, workdir.path());
-    let captured = engine.observe_capture(&lineage.name, capture, |captured| &captured.report).await;
+    let captured = engine
+        .observe_capture(&lineage.name, CaptureSource::Directory, capture, |captured| &captured.report)
+        .await;
     Ok((command_end, captured))
 }
 

@@ -30,6 +30,7 @@ use crate::{
     loads::LoadJob,
     mount::sessions::{About, Sessions, Taking, is_named},
     names::LineageName,
+    observer::CaptureSource,
 };
 
 pub(super) async fn run(
@@ -121,7 +122,13 @@ async fn session(
         Some(_) => None,
         None => {
             let capture = capture(engine, request, hold, workdir.path());
-            Some(engine.observe_capture(&lineage.name, capture, |captured| &captured.report).await)
+            Some(
+                engine
+                    .observe_capture(&lineage.name, CaptureSource::Directory, capture, |captured| {
+                        &captured.report
+                    })
+                    .await,
+            )
         }
     };
     Ok(Session { loaded, command_end, captured })

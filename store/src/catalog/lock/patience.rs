@@ -86,7 +86,11 @@ impl LineageHandle {
         terms: Terms,
         patience: impl Into<Patience>,
     ) -> Result<Hold> {
-        let taken = self.wait_for(survey, terms, patience.into()).await;
+        let (began, mut has_waited) = (Instant::now(), false);
+        let taken = self.wait_for(survey, terms, patience.into(), &mut has_waited).await;
+        if has_waited {
+            self.tell(LockEvent::Waited(began.elapsed()));
+        }
         match &taken {
             Ok(hold) => self.tell_taken(hold.outcome()),
             Err(Error::LockHeld { .. }) => self.tell(LockEvent::Conflict),
@@ -103,8 +107,14 @@ impl LineageHandle {
         }
     }
 
-    /// Takes the lock as soon as it is free, within the patience.
-    async fn wait_for(&self, survey: LockAndPointer, terms: Terms, patience: Patience) -> Result<Hold> {
+    /// Takes the lock as soon as it is free, within the patience. `has_waited` tells whether somebody else had it.
+    async fn wait_for(
+        &self,
+        survey: LockAndPointer,
+        terms: Terms,
+        patience: Patience,
+        has_waited: &mut bool,
+    ) -> Result<Hold> {
         let until = Instant::now() + patience.wait;
         let mut survey = Some(survey);
         let mut told: Option<(String, u64)> = None;
@@ -126,6 +136,7 @@ impl LineageHandle {
                     told = self.tell_of_holder(&patience, ahead, left).await;
                 }
                 survey = None;
+                *has_waited = true;
                 tokio::time::sleep(LOOK_AGAIN.min(left)).await;
                 continue;
             }
@@ -147,6 +158,7 @@ impl LineageHandle {
                 ticket = self.ticket(&patience);
             }
             let pause = ASK_AGAIN.min(left).min(holder.remaining.max(Duration::from_millis(50)));
+            *has_waited = true;
             self.pause(holder.nonce, pause, &patience).await;
         }
     }

@@ -230,7 +230,7 @@ impl ChunkFetcher {
         }
         let missing = std::mem::take(&mut found.missing);
         let wanted: Vec<Piece> = missing.iter().map(|at| found.pieces[*at]).collect();
-        self.counters.misses(wanted.len());
+        self.counters.misses(&wanted);
         for (at, ticket) in missing.into_iter().zip(self.demand(&wanted)) {
             found.chunks[at] = Some(ticket.chunk().await?);
         }

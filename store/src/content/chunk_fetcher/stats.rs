@@ -26,6 +26,8 @@ pub struct FetchStats {
     pub wasted_bytes: u64,
     /// Uncompressed bytes of the chunks that readers were given.
     pub read_bytes: u64,
+    /// Of those, the bytes of chunks that were in memory, in the cache on disk, or in a store that is a directory.
+    pub cached_bytes: u64,
     /// Chunks given to readers from memory.
     pub memory_hits: u64,
     /// Chunks given to readers from the cache on disk, or from a store that is a directory.
@@ -42,6 +44,8 @@ pub(super) struct Counters {
     demanded_bytes: AtomicU64,
     prefetched_bytes: AtomicU64,
     read_bytes: AtomicU64,
+    /// Uncompressed bytes of the chunks that had to be fetched for readers.
+    missed_bytes: AtomicU64,
     memory_hits: AtomicU64,
     disk_hits: AtomicU64,
     misses: AtomicU64,
@@ -64,14 +68,17 @@ impl Counters {
             prefetched_bytes: get(&self.prefetched_bytes),
             wasted_bytes: get(&self.gap_bytes) + unread,
             read_bytes: get(&self.read_bytes),
+            cached_bytes: get(&self.read_bytes).saturating_sub(get(&self.missed_bytes)),
             memory_hits: get(&self.memory_hits),
             disk_hits: get(&self.disk_hits),
             misses: get(&self.misses),
         }
     }
 
-    pub fn misses(&self, count: usize) {
-        self.misses.fetch_add(count as u64, Ordering::Relaxed);
+    pub fn misses(&self, pieces: &[Piece]) {
+        let bytes = pieces.iter().map(|piece| u64::from(piece.raw_len)).sum();
+        self.misses.fetch_add(pieces.len() as u64, Ordering::Relaxed);
+        self.missed_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// A range of `len` bytes has come, `wanted` of which are chunks somebody asked for.
