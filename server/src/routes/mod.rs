@@ -17,8 +17,12 @@ mod health;
 mod jobs;
 mod loads;
 mod locks;
+mod login;
 mod mounts;
+mod overview;
+mod page;
 mod schedules;
+mod sessions;
 mod snapshots;
 mod tags;
 mod uploads;
@@ -29,6 +33,9 @@ use crate::route::Route;
 static TABLES: &[&[Route]] = &[
     health::ROUTES,
     description::ROUTES,
+    page::ROUTES,
+    login::ROUTES,
+    overview::ROUTES,
     snapshots::ROUTES,
     browse::ROUTES,
     archives::ROUTES,
@@ -41,6 +48,7 @@ static TABLES: &[&[Route]] = &[
     schedules::ROUTES,
     events::ROUTES,
     mounts::ROUTES,
+    sessions::ROUTES,
 ];
 
 /// Every route of the server.

@@ -1,0 +1,125 @@
+//! `OverviewReads` paces the reads that keep the overview up to date, so that they leave the store to others.
+//!
+//! A server reads what this host has in its cache when it starts, and the store only once somebody asks. A question
+//! never waits long: it is answered with what is known, and says of when that is.
+
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use engine::{
+    interrupt::Interrupt,
+    overview::{OverviewKeeper, OverviewScope, TenantOverview},
+};
+use parking_lot::Mutex;
+use store::{catalog::clock, name::Tenant};
+use tokio::sync::{Notify, watch};
+
+use crate::{observer::RequestObserver, server_state::Server};
+
+/// What is younger than this is fresh.
+const FRESH: Duration = Duration::from_secs(2);
+/// How long a question waits for something fresh.
+const PATIENCE: Duration = Duration::from_millis(150);
+/// How long the first question waits for the cache.
+const CACHE_PATIENCE: Duration = Duration::from_secs(5);
+/// The pause after a look, as a multiple of the time that it took: a look takes at most a twentieth of the time.
+const PAUSE_TIMES: u32 = 20;
+
+/// See the module header.
+#[derive(Debug)]
+pub(crate) struct OverviewReads {
+    keeper: OverviewKeeper,
+    wanted: Mutex<Option<OverviewScope>>,
+    asked: Notify,
+    /// Counts the looks; 1 once the cache was read.
+    looks: watch::Sender<u64>,
+}
+
+impl Default for OverviewReads {
+    fn default() -> Self {
+        Self {
+            keeper: OverviewKeeper::default(),
+            wanted: Mutex::default(),
+            asked: Notify::new(),
+            looks: watch::Sender::new(0),
+        }
+    }
+}
+
+impl OverviewReads {
+    /// The tenants of this scope as they are known now, and whether all of them are. A look is asked for unless
+    /// they are fresh.
+    pub(crate) async fn tenants(&self, scope: &OverviewScope) -> (Vec<Arc<TenantOverview>>, bool) {
+        let mut looks = self.looks.subscribe();
+        let _ = tokio::time::timeout(CACHE_PATIENCE, looks.wait_for(|looks| *looks > 0)).await;
+        if self.keeper.age(scope).is_none_or(|age| age > FRESH) {
+            self.want(scope);
+            let fresh = async {
+                while self.keeper.age(scope).is_none_or(|age| age > FRESH) {
+                    if looks.changed().await.is_err() {
+                        break;
+                    }
+                }
+            };
+            let _ = tokio::time::timeout(PATIENCE, fresh).await;
+        }
+        self.keeper.tenants(scope)
+    }
+
+    fn want(&self, scope: &OverviewScope) {
+        let mut wanted = self.wanted.lock();
+        *wanted = Some(match (wanted.take(), scope) {
+            (None, scope) => scope.clone(),
+            (Some(OverviewScope::Named(mut names)), OverviewScope::Named(more)) => {
+                names.extend(more.iter().cloned());
+                OverviewScope::Named(names)
+            }
+            _ => OverviewScope::All,
+        });
+        drop(wanted);
+        self.asked.notify_one();
+    }
+}
+
+/// The tenants of a caller, or one of them.
+pub(crate) fn scope(all: bool, names: impl Iterator<Item = Tenant>) -> OverviewScope {
+    match all {
+        true => OverviewScope::All,
+        false => OverviewScope::Named(names.collect::<BTreeSet<Tenant>>()),
+    }
+}
+
+/// Reads the cache, and from then on whatever somebody asks for, until the server stops.
+pub(crate) fn begin(server: &Arc<Server>) {
+    let server = Arc::clone(server);
+    tokio::spawn(async move {
+        let stopping = server.stopping.clone();
+        tokio::select! {
+            () = keep(&server) => {}
+            () = stopping.raised() => {}
+        }
+    });
+}
+
+async fn keep(server: &Server) {
+    let reads = &server.overview;
+    let observer = Arc::new(RequestObserver { request_id: clock::new_record_id().to_string() });
+    let engine = server.engine.for_request(observer, Interrupt::new());
+    if let Err(failure) = reads.keeper.load(&engine).await {
+        tracing::debug!("the overview begins with nothing: {}", failure.message);
+    }
+    reads.looks.send_modify(|looks| *looks += 1);
+    loop {
+        reads.asked.notified().await;
+        let Some(scope) = reads.wanted.lock().take() else { continue };
+        let began = Instant::now();
+        if let Err(failure) = reads.keeper.refresh(&engine, &scope).await {
+            tracing::warn!("a part of the overview stays as it was: {}", failure.message);
+        }
+        reads.looks.send_modify(|looks| *looks += 1);
+        tokio::time::sleep(began.elapsed() * PAUSE_TIMES).await;
+    }
+}
