@@ -10,6 +10,7 @@ use std::{
 };
 
 use engine::{
+    Engine,
     interrupt::Interrupt,
     overview::{OverviewKeeper, OverviewScope, TenantOverview},
 };
@@ -17,7 +18,7 @@ use parking_lot::Mutex;
 use store::{catalog::clock, name::Tenant};
 use tokio::sync::{Notify, watch};
 
-use crate::{observer::RequestObserver, server_state::Server};
+use crate::observer::RequestObserver;
 
 /// What is younger than this is fresh.
 const FRESH: Duration = Duration::from_secs(2);
@@ -69,6 +70,35 @@ impl OverviewReads {
         self.keeper.tenants(scope)
     }
 
+    /// Reads the cache, and from then on whatever somebody asks for, until the server stops.
+    pub(crate) fn begin(self: &Arc<Self>, engine: &Engine, stopping: Interrupt) {
+        let observer = Arc::new(RequestObserver { request_id: clock::new_record_id().to_string() });
+        let (reads, engine) = (Arc::clone(self), engine.for_request(observer, Interrupt::new()));
+        tokio::spawn(async move {
+            tokio::select! {
+                () = reads.keep(&engine) => {}
+                () = stopping.raised() => {}
+            }
+        });
+    }
+
+    async fn keep(&self, engine: &Engine) {
+        if let Err(failure) = self.keeper.load(engine).await {
+            tracing::debug!("the overview begins with nothing: {}", failure.message);
+        }
+        self.looks.send_modify(|looks| *looks += 1);
+        loop {
+            self.asked.notified().await;
+            let Some(scope) = self.wanted.lock().take() else { continue };
+            let began = Instant::now();
+            if let Err(failure) = self.keeper.refresh(engine, &scope).await {
+                tracing::warn!("a part of the overview stays as it was: {}", failure.message);
+            }
+            self.looks.send_modify(|looks| *looks += 1);
+            tokio::time::sleep(began.elapsed() * PAUSE_TIMES).await;
+        }
+    }
+
     fn want(&self, scope: &OverviewScope) {
         let mut wanted = self.wanted.lock();
         *wanted = Some(match (wanted.take(), scope) {
@@ -89,37 +119,5 @@ pub(crate) fn scope(all: bool, names: impl Iterator<Item = Tenant>) -> OverviewS
     match all {
         true => OverviewScope::All,
         false => OverviewScope::Named(names.collect::<BTreeSet<Tenant>>()),
-    }
-}
-
-/// Reads the cache, and from then on whatever somebody asks for, until the server stops.
-pub(crate) fn begin(server: &Arc<Server>) {
-    let server = Arc::clone(server);
-    tokio::spawn(async move {
-        let stopping = server.stopping.clone();
-        tokio::select! {
-            () = keep(&server) => {}
-            () = stopping.raised() => {}
-        }
-    });
-}
-
-async fn keep(server: &Server) {
-    let reads = &server.overview;
-    let observer = Arc::new(RequestObserver { request_id: clock::new_record_id().to_string() });
-    let engine = server.engine.for_request(observer, Interrupt::new());
-    if let Err(failure) = reads.keeper.load(&engine).await {
-        tracing::debug!("the overview begins with nothing: {}", failure.message);
-    }
-    reads.looks.send_modify(|looks| *looks += 1);
-    loop {
-        reads.asked.notified().await;
-        let Some(scope) = reads.wanted.lock().take() else { continue };
-        let began = Instant::now();
-        if let Err(failure) = reads.keeper.refresh(&engine, &scope).await {
-            tracing::warn!("a part of the overview stays as it was: {}", failure.message);
-        }
-        reads.looks.send_modify(|looks| *looks += 1);
-        tokio::time::sleep(began.elapsed() * PAUSE_TIMES).await;
     }
 }

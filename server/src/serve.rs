@@ -12,7 +12,6 @@ use crate::{
     listen::Listen,
     login::LoginKey,
     mounts::{Mounts, MountsAt},
-    overview_reads,
     rates::Rates,
     schedules,
     server_state::{Host, Server},
@@ -96,7 +95,7 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
     if request.does_jobs {
         schedules::begin(&server);
     }
-    overview_reads::begin(&server);
+    server.overview.begin(&server.engine, stopping.clone());
     let until = async {
         stopped.await;
         engine.say("told to stop; requests that have begun are brought to their end");

@@ -29,7 +29,6 @@ macro_rules! file {
 pub(crate) static FILES: &[PageFile] = &[
     file!("icon.svg", SVG),
     file!("style.css", CSS),
-    file!("parts.css", CSS),
     file!("app.js", SCRIPT),
     file!("api.js", SCRIPT),
     file!("dom.js", SCRIPT),

@@ -1,0 +1,43 @@
+// Makes elements. Every text becomes a text node, never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element: `h("a.link", { href: "#/" }, "text", child, …)`. A handler is `onclick`, a class list follows the dots. */
+export function h(kind, ...rest) {
+  const [tag, ...classes] = kind.split(".");
+  return fill(document.createElement(tag || "div"), classes, rest);
+}
+
+/** The same for a part of a drawing. */
+export function s(kind, ...rest) {
+  const [tag, ...classes] = kind.split(".");
+  return fill(document.createElementNS(SVG, tag), classes, rest);
+}
+
+function fill(element, classes, rest) {
+  if (classes.length) element.setAttribute("class", classes.join(" "));
+  const first = rest[0];
+  const hasProps = first && typeof first === "object" && !(first instanceof Node) && !Array.isArray(first);
+  const children = hasProps ? rest.slice(1) : rest;
+  for (const [name, value] of Object.entries(hasProps ? first : {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "value") element.value = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  append(element, children);
+  return element;
+}
+
+function append(element, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === undefined || child === null || child === false) continue;
+    element.append(child instanceof Node ? child : String(child));
+  }
+}
+
+/** Puts these in place of what an element has. */
+export function replace(element, ...children) {
+  element.replaceChildren();
+  append(element, children);
+}
