@@ -14,6 +14,8 @@ mod limits;
 mod loads;
 mod mounts;
 mod names;
+mod overview;
+mod page;
 mod replays;
 mod schedules;
 mod stopping;
