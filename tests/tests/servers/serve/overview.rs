@@ -98,6 +98,7 @@ async fn a_server_that_starts_again_knows_what_the_one_before_it_has_read() {
     assert_eq!(page["profiles"], 2 + 3 * 40 + 3);
     let tally = &page["attention"];
     assert_eq!((&tally["held_back"], &tally["damaged"], &tally["stale"]), (&json!(3), &json!(1), &json!(4)), "{tally:#}");
+    assert_eq!((&tally["fallback"], &tally["lapsing"], &tally["behind"]), (&json!(2), &json!(2), &json!(0)), "{tally:#}");
     let rows = page["rows"].as_array().unwrap();
     assert_eq!((kinds(&rows[0])[0], kinds(&rows[1])[0]), ("damaged", "held_back"));
     drop(first);
