@@ -172,8 +172,9 @@ impl ProfileFacts {
             lock: None,
             current: current.as_ref().map(|(_, facts)| facts.clone()),
         };
-        let is_known = facts.lost.is_none();
-        let place = current.and_then(|(place, facts)| (!facts.is_foreign).then_some(place).flatten());
+        // What came before an archive of another program is not told.
+        let is_known = facts.lost.is_none() && !facts.current.as_ref().is_some_and(|current| current.is_foreign);
+        let place = current.and_then(|(place, _)| place);
         let newer = snapshots(lineage).filter(|(id, it)| place.is_none_or(|place| (it.stored_at_ms, *id) > place));
         for (_, snapshot) in newer.filter(|_| is_known) {
             let held_back = snapshot.notable.as_ref().and_then(|notable| notable.held_back.as_ref());

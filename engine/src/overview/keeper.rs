@@ -113,7 +113,9 @@ impl OverviewKeeper {
             let mut state = self.state.write();
             state.tenants.retain(|name, _| present.contains(name));
             // So that nobody takes a part of them for all.
-            names.iter().for_each(|name| drop(state.tenants.entry(name.clone()).or_default()));
+            for name in &names {
+                state.tenants.entry(name.clone()).or_default();
+            }
         }
         let looked: Vec<Result<(), Failure>> = stream::iter(names)
             .map(|name| async move { self.refresh_one(engine, &name).await })

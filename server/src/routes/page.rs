@@ -2,7 +2,7 @@
 
 use axum::{
     body::Body,
-    http::{HeaderName, HeaderValue, Method, Response, StatusCode, header},
+    http::{HeaderValue, Method, Response, StatusCode, header},
 };
 use engine::failure::Failure;
 use store::ErrorKind;
@@ -22,14 +22,6 @@ use crate::{
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for \
                       'script'; trusted-types 'none'";
-
-/// Headers that browsers obey.
-const GUARDS: [(HeaderName, &str); 4] = [
-    (header::CONTENT_SECURITY_POLICY, POLICY),
-    (header::REFERRER_POLICY, "no-referrer"),
-    (header::X_FRAME_OPTIONS, "DENY"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-];
 
 /// The routes of this area.
 pub(super) static ROUTES: &[Route] = &[
@@ -58,8 +50,9 @@ fn sent(file: &PageFile) -> Response<Body> {
     let mut response = Response::new(Body::from(file.text));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(file.media_type));
-    for (name, value) in GUARDS {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
     response
 }
