@@ -33,10 +33,17 @@ const PAUSE_TIMES: u32 = 20;
 #[derive(Debug)]
 pub(crate) struct OverviewReads {
     keeper: OverviewKeeper,
-    wanted: Mutex<Option<OverviewScope>>,
+    wanted: Mutex<Wanted>,
     asked: Notify,
     /// Counts the looks; 1 once the cache was read.
     looks: watch::Sender<u64>,
+}
+
+/// What somebody has asked for since the last look.
+#[derive(Debug, Default)]
+struct Wanted {
+    all: bool,
+    names: BTreeSet<Tenant>,
 }
 
 impl Default for OverviewReads {
@@ -87,28 +94,42 @@ impl OverviewReads {
             tracing::debug!("the overview begins with nothing: {}", failure.message);
         }
         self.looks.send_modify(|looks| *looks += 1);
+        let mut all_due = Instant::now();
         loop {
-            self.asked.notified().await;
-            let Some(scope) = self.wanted.lock().take() else { continue };
-            let began = Instant::now();
-            if let Err(failure) = self.keeper.refresh(engine, &scope).await {
-                tracing::warn!("a part of the overview stays as it was: {}", failure.message);
+            let is_waiting = self.wanted.lock().all;
+            tokio::select! {
+                () = self.asked.notified() => {}
+                () = tokio::time::sleep_until(all_due.into()), if is_waiting => {}
             }
-            self.looks.send_modify(|looks| *looks += 1);
-            tokio::time::sleep(began.elapsed() * PAUSE_TIMES).await;
+            // Few tenants are looked at soon, whoever waits for all.
+            let names = std::mem::take(&mut self.wanted.lock().names);
+            if !names.is_empty() {
+                let took = self.look(engine, &OverviewScope::Named(names)).await;
+                tokio::time::sleep(took * PAUSE_TIMES).await;
+            }
+            if Instant::now() >= all_due && std::mem::take(&mut self.wanted.lock().all) {
+                let took = self.look(engine, &OverviewScope::All).await;
+                all_due = Instant::now() + took * PAUSE_TIMES;
+            }
         }
+    }
+
+    /// Looks at these tenants, and tells how long that took.
+    async fn look(&self, engine: &Engine, scope: &OverviewScope) -> Duration {
+        let began = Instant::now();
+        if let Err(failure) = self.keeper.refresh(engine, scope).await {
+            tracing::warn!("a part of the overview stays as it was: {}", failure.message);
+        }
+        self.looks.send_modify(|looks| *looks += 1);
+        began.elapsed()
     }
 
     fn want(&self, scope: &OverviewScope) {
         let mut wanted = self.wanted.lock();
-        *wanted = Some(match (wanted.take(), scope) {
-            (None, scope) => scope.clone(),
-            (Some(OverviewScope::Named(mut names)), OverviewScope::Named(more)) => {
-                names.extend(more.iter().cloned());
-                OverviewScope::Named(names)
-            }
-            _ => OverviewScope::All,
-        });
+        match scope {
+            OverviewScope::All => wanted.all = true,
+            OverviewScope::Named(names) => wanted.names.extend(names.iter().cloned()),
+        }
         drop(wanted);
         self.asked.notify_one();
     }

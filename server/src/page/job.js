@@ -50,8 +50,9 @@ export async function job({ home, rest, isCurrent, refused }) {
 }
 
 function line(found) {
-  const verb = found.kind === "retention" ? "retention apply" : found.kind;
-  return ["pstore", verb, found.tenant_id, found.dry_run && found.kind !== "verify" ? "--dry-run" : ""].filter(Boolean).join(" ");
+  const verb = found.kind === "retention" ? (found.dry_run ? "retention plan" : "retention apply") : found.kind;
+  const flag = found.dry_run && ["gc", "reap"].includes(found.kind) ? "--dry-run" : "";
+  return ["pstore", verb, found.tenant_id, flag].filter(Boolean).join(" ");
 }
 
 function bar({ progress, state }, isRunning) {

@@ -53,7 +53,7 @@ export async function jobs({ home, who, may, isCurrent, refused }) {
   h("label.check", real, "Change things; else only say what would be done"),
   h("button.primary", { type: "submit" }, "Begin"));
   replace(home, heading("Jobs"), h("section.panel", { "aria-label": "Begin a job" }, form, told), list,
-    commands("pstore gc acme --dry-run", "pstore verify acme", "pstore retention apply acme --dry-run", "pstore reap --dry-run"));
+    commands("pstore gc acme --dry-run", "pstore verify acme", "pstore retention plan acme", "pstore reap --dry-run"));
   await look();
   return () => clearTimeout(timer);
 }

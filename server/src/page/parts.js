@@ -36,7 +36,7 @@ export function commands(...lines) {
     "section.commands",
     { "aria-label": "The same on the command line" },
     h("h2", "The same on the command line"),
-    lines.map((line) => h("div.command", h("code", { tabindex: "0" }, line), copier(line))),
+    lines.map((line) => h("div.command", h("code", line), copier(line))),
   );
 }
 

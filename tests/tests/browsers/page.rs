@@ -38,13 +38,22 @@ async fn somebody_on_call_finds_and_mends_what_is_wrong() {
     let scene = folder.path().join("scene.json");
     let document = json!({
         "address": server.address, "operator": operator, "reader": reader, "shas": shas, "axe": axe,
-        "shots": root.join("target/page"),
+        "shots": root.join("target/page"), "commands": folder.path().join("commands"),
     });
     fs::write(&scene, document.to_string()).unwrap();
     let ended = Command::new(&tools).arg(root.join("tests/page/drive.py")).arg(&scene).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{said}\n{}", server.said());
     assert!(!server.said().contains("panic"), "{}", server.said());
+    // Every command that a view tells is one that this program takes, and that succeeds.
+    let commands = fs::read_to_string(folder.path().join("commands")).unwrap();
+    assert!(commands.lines().count() > 8, "{commands}");
+    for line in commands.lines() {
+        let line = line.replace("TENANT", "acme");
+        let words: Vec<&str> = line.split(' ').skip(1).collect();
+        let ended = host.run(&words);
+        assert_ne!(ended.code, Some(2), "{line}: {ended:?}");
+    }
     // What the page has done is what the command line sees.
     let list = host.succeed(["list", "acme/alice"]);
     assert_eq!(list["active_sha256_prefix"], shas[0]);
