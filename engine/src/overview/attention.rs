@@ -110,9 +110,9 @@ impl ProfileFacts {
             AttentionKind::HeldBack => self.held_back.is_some(),
             AttentionKind::Fallback => notable.is_some_and(|notable| notable.fallback.is_some()),
             AttentionKind::LoggedOut => notable.is_some_and(|notable| notable.missing.is_some()),
-            AttentionKind::Lapsing => notable.and_then(|notable| notable.first_lapse.as_ref()).is_some_and(
-                |(_, at_ms)| *at_ms <= terms.now_ms.saturating_add(terms.lapsing_within_ms),
-            ),
+            AttentionKind::Lapsing => notable
+                .and_then(|notable| notable.first_lapse.as_ref())
+                .is_some_and(|(_, at_ms)| *at_ms <= terms.now_ms.saturating_add(terms.lapsing_within_ms)),
             AttentionKind::Stale => current.is_some_and(|current| {
                 terms.now_ms.saturating_sub(current.captured_at_ms) >= terms.stale_after_ms
             }),
@@ -143,7 +143,9 @@ impl ProfileFacts {
                 at_ms: Some(held.captured_at_ms),
             },
             (AttentionKind::HeldBack, None) => of_current(String::new()),
-            (AttentionKind::Damaged, _) => of_current(self.lost.clone().unwrap_or_else(|| or(notable.damage))),
+            (AttentionKind::Damaged, _) => {
+                of_current(self.lost.clone().unwrap_or_else(|| or(notable.damage)))
+            }
             (AttentionKind::Fallback, _) => of_current(or(notable.fallback)),
             (AttentionKind::LoggedOut, _) => of_current(or(notable.missing)),
             (AttentionKind::Lapsing, _) => {

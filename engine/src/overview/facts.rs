@@ -134,9 +134,11 @@ impl TenantOverview {
             counted.snapshots += 1;
             counted.stored_bytes += snapshot.stored_bytes;
             counted.size_bytes += snapshot.size_bytes;
-            self.days.entry(snapshot.stored_at_ms / DAY_MS).or_default().stored_bytes += snapshot.stored_bytes;
+            self.days.entry(snapshot.stored_at_ms / DAY_MS).or_default().stored_bytes +=
+                snapshot.stored_bytes;
         }
-        let points = |lineage: &LineageSurvey| !matches!(lineage.pointer(), None | Some(PointerSummary::Nothing));
+        let points =
+            |lineage: &LineageSurvey| !matches!(lineage.pointer(), None | Some(PointerSummary::Nothing));
         let chosen = lineages.iter().rfind(|(_, lineage, _)| points(lineage)).or(lineages.last());
         let Some((chrome_major, lineage, lock)) = chosen.copied() else { return };
         // Work that was refused leaves a lock, or a pointer that names nothing. That is no profile.
@@ -173,16 +175,21 @@ impl ProfileFacts {
             current: current.as_ref().map(|(_, facts)| facts.clone()),
         };
         // What came before an archive of another program is not told.
-        let is_known = facts.lost.is_none() && !facts.current.as_ref().is_some_and(|current| current.is_foreign);
+        let is_known =
+            facts.lost.is_none() && !facts.current.as_ref().is_some_and(|current| current.is_foreign);
         let place = current.and_then(|(place, _)| place);
-        let newer = snapshots(lineage).filter(|(id, it)| place.is_none_or(|place| (it.stored_at_ms, *id) > place));
+        let newer =
+            snapshots(lineage).filter(|(id, it)| place.is_none_or(|place| (it.stored_at_ms, *id) > place));
         for (_, snapshot) in newer.filter(|_| is_known) {
             let held_back = snapshot.notable.as_ref().and_then(|notable| notable.held_back.as_ref());
             match held_back {
                 None if place.is_some() => facts.newer += 1,
                 None => {}
                 Some(_)
-                    if facts.held_back.as_ref().is_some_and(|it| it.captured_at_ms > snapshot.captured_at_ms) => {}
+                    if facts
+                        .held_back
+                        .as_ref()
+                        .is_some_and(|it| it.captured_at_ms > snapshot.captured_at_ms) => {}
                 Some(reason) => {
                     facts.held_back = Some(HeldBackFacts {
                         sha256_prefix: snapshot.sha256_prefix.clone(),
@@ -214,7 +221,8 @@ fn current(lineage: &LineageSurvey) -> (Option<(Option<Place>, CurrentFacts)>, O
             };
             (Some((None, facts)), None)
         }
-        Some(PointerSummary::Record(id, _)) => match lineage.record(*id).and_then(|record| record.snapshot()) {
+        Some(PointerSummary::Record(id, _)) => match lineage.record(*id).and_then(|record| record.snapshot())
+        {
             Some(snapshot) => {
                 let facts = CurrentFacts {
                     sha256_prefix: snapshot.sha256_prefix.clone(),

@@ -58,7 +58,8 @@ impl OverviewKeeper {
         match scope {
             OverviewScope::All => {
                 let known = state.tenants.values().filter_map(|kept| kept.overview.clone()).collect();
-                let is_complete = state.tenants.values().all(|kept| kept.overview.is_some() || kept.looked.is_some());
+                let is_complete =
+                    state.tenants.values().all(|kept| kept.overview.is_some() || kept.looked.is_some());
                 (known, is_complete && !state.tenants.is_empty() || state.all_looked.is_some())
             }
             OverviewScope::Named(names) => {
@@ -156,7 +157,13 @@ impl OverviewKeeper {
     }
 
     /// Leaves a summary in the cache, unless that was done a moment ago.
-    async fn saved(&self, name: &Tenant, store: &TenantStore, survey: Survey, is_new: bool) -> Option<Survey> {
+    async fn saved(
+        &self,
+        name: &Tenant,
+        store: &TenantStore,
+        survey: Survey,
+        is_new: bool,
+    ) -> Option<Survey> {
         let due = {
             let mut state = self.state.write();
             let kept = state.tenants.entry(name.clone()).or_default();

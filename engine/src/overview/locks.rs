@@ -61,8 +61,10 @@ pub struct LockPage {
 impl LockPage {
     /// Of these tenants.
     pub fn of(tenants: &[Arc<TenantOverview>], complete: bool, page: PageOf, now_ms: u64) -> Self {
-        let mut locks: Vec<(&TenantOverview, &LockFacts)> =
-            tenants.iter().flat_map(|tenant| tenant.locks.iter().map(move |lock| (&**tenant, lock))).collect();
+        let mut locks: Vec<(&TenantOverview, &LockFacts)> = tenants
+            .iter()
+            .flat_map(|tenant| tenant.locks.iter().map(move |lock| (&**tenant, lock)))
+            .collect();
         locks.sort_by_key(|(_, lock)| lock.expires_at_ms());
         let total = locks.len() as u64;
         let (shown, next) = page.cut(locks);

@@ -122,7 +122,10 @@ mod tests {
         assert!(!known(&key, token("s1"), end), "it has ended");
         assert!(!known(&other, token("s1"), 2000), "another key has signed it");
         assert!(!known(&key, token("s2"), 2000), "the token was replaced");
-        assert!(!known(&key, Token { expires_at_ms: Some(1500), ..token("s1") }, 2000), "the token has ended");
+        assert!(
+            !known(&key, Token { expires_at_ms: Some(1500), ..token("s1") }, 2000),
+            "the token has ended"
+        );
         assert!(cookie.token(&key, |_| None, 2000).is_none(), "the token was removed");
         let (short, end) =
             LoginCookie::issue(&key, &Token { expires_at_ms: Some(5000), ..token("s1") }, [7; 16], 1000);

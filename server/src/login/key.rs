@@ -42,8 +42,9 @@ impl LoginKey {
 
     fn random() -> Result<Self, Failure> {
         let mut key = [0; 32];
-        getrandom::fill(&mut key)
-            .map_err(|error| Failure::new(ErrorKind::Io, format!("this host gives no random bytes: {error}")))?;
+        getrandom::fill(&mut key).map_err(|error| {
+            Failure::new(ErrorKind::Io, format!("this host gives no random bytes: {error}"))
+        })?;
         Ok(Self(key))
     }
 

@@ -58,9 +58,10 @@ mod tests {
         let names: Vec<&str> = FILES.iter().map(|file| file.name).collect();
         let mut seen = 0;
         for file in FILES.iter().chain([&INDEX]) {
-            let parts = file.text.split('"').filter_map(|part| {
-                part.strip_prefix("./").or_else(|| part.strip_prefix("/page/"))
-            });
+            let parts = file
+                .text
+                .split('"')
+                .filter_map(|part| part.strip_prefix("./").or_else(|| part.strip_prefix("/page/")));
             for part in parts {
                 seen += 1;
                 assert!(names.contains(&part), "{} refers to {part}", file.name);

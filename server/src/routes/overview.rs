@@ -4,8 +4,8 @@ use axum::http::Method;
 use engine::{
     failure::Failure,
     overview::{
-        AttentionKind, AttentionTerms, LockPage, OverviewScope, PageOf, ProfilePage, ProfilesQuery, UsagePage,
-        UsageQuery,
+        AttentionKind, AttentionTerms, LockPage, OverviewScope, PageOf, ProfilePage, ProfilesQuery,
+        UsagePage, UsageQuery,
     },
 };
 use schemars::JsonSchema;
@@ -125,7 +125,10 @@ async fn profiles(call: Call) -> Answer {
     let terms = AttentionTerms {
         now_ms,
         stale_after_ms: query.stale_after_seconds.unwrap_or(STALE_AFTER_SECONDS).saturating_mul(1000),
-        lapsing_within_ms: query.lapsing_within_seconds.unwrap_or(LAPSING_WITHIN_SECONDS).saturating_mul(1000),
+        lapsing_within_ms: query
+            .lapsing_within_seconds
+            .unwrap_or(LAPSING_WITHIN_SECONDS)
+            .saturating_mul(1000),
     };
     let asked = ProfilesQuery {
         only_attention: query.attention,

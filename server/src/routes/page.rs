@@ -25,7 +25,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// The routes of this area.
 pub(super) static ROUTES: &[Route] = &[
-    Route::new("page", Method::GET, "/", Open, "Shows people what needs them", Page, |call| Box::pin(index(call))),
+    Route::new("page", Method::GET, "/", Open, "Shows people what needs them", Page, |call| {
+        Box::pin(index(call))
+    }),
     Route::new("page_file", Method::GET, "/page/{file}", Open, "Sends a file of the page", File, |call| {
         Box::pin(file(call))
     }),

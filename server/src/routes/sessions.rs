@@ -64,7 +64,9 @@ async fn sessions(call: Call) -> Answer {
             match engine.remote_sessions(&RemoteSessionsRequest { tenant }).await {
                 Ok(found) => Ok(found.kept),
                 // A token may be for a tenant that is still to come, or that is gone.
-                Err(failure) if matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Deleted) => Ok(Vec::new()),
+                Err(failure) if matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Deleted) => {
+                    Ok(Vec::new())
+                }
                 Err(failure) => Err(failure),
             }
         })

@@ -55,7 +55,9 @@ async fn main() {
         took.as_millis(),
         page["attention"]["any"]
     );
-    for path in ["/v1/profiles?skip=2500", "/v1/profiles?search=tenant-042/", "/v1/locks", "/v1/usage?days=90"] {
+    for path in
+        ["/v1/profiles?skip=2500", "/v1/profiles?search=tenant-042/", "/v1/locks", "/v1/usage?days=90"]
+    {
         let mut slowest = Duration::ZERO;
         for _ in 0..20 {
             slowest = slowest.max(ask(&second, &secret, path).0);

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Error, ErrorKind, Result,
-    bucket::{Bucket, BucketError, Depth, Entry, Key},
+    bucket::{BucketError, Depth, Entry, Key},
     catalog::{
         clock,
         records::{self, list_all},

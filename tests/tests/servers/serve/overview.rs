@@ -38,10 +38,16 @@ fn a_profile_is_shown_as_it_is_after_each_change() {
     let [acme, all] = ["acme", "*"].map(|tenant| scene.token(tenant, "admin"));
     let server = scene.serve();
     let whole = until(&server, &all, "/v1/profiles", |page| page["complete"] == true);
-    assert_eq!((&whole["tenants"], &whole["profiles"], &whole["snapshots"]), (&json!(2), &json!(2), &json!(3)));
+    assert_eq!(
+        (&whole["tenants"], &whole["profiles"], &whole["snapshots"]),
+        (&json!(2), &json!(2), &json!(3))
+    );
     // A tenant sees its own alone, and so do the numbers.
     let own = until(&server, &acme, "/v1/profiles", |page| page["complete"] == true);
-    assert_eq!((&own["tenants"], &own["profiles"], &own["rows"][0]["profile_id"]), (&json!(1), &json!(1), &json!("alice")));
+    assert_eq!(
+        (&own["tenants"], &own["profiles"], &own["rows"][0]["profile_id"]),
+        (&json!(1), &json!(1), &json!("alice"))
+    );
     assert_eq!((kinds(&own["rows"][0]).len(), &own["attention"]["any"]), (0, &json!(0)));
 
     // Rolled back: a newer one is stored.
@@ -72,16 +78,24 @@ fn a_profile_is_shown_as_it_is_after_each_change() {
     let held = server.call(&format!("POST {ALICE}/leases"), Some(&acme), Some(&lease)).expect(200);
     let locks = until(&server, &acme, "/v1/locks", |page| page["total"] == 1);
     let lock = &locks["locks"][0];
-    assert_eq!((&lock["holder_run_id"], &lock["state"], &lock["profile_id"]), (&json!("run-1"), &json!("held"), &json!("alice")));
+    assert_eq!(
+        (&lock["holder_run_id"], &lock["state"], &lock["profile_id"]),
+        (&json!("run-1"), &json!("held"), &json!("alice"))
+    );
     assert!((200_000..=300_000).contains(&lock["remaining_ms"].as_u64().unwrap()), "{lock}");
-    server.call(&format!("DELETE {ALICE}/leases"), Some(&acme), Some(&json!({ "token": held["token"] }))).expect(200);
+    server
+        .call(&format!("DELETE {ALICE}/leases"), Some(&acme), Some(&json!({ "token": held["token"] })))
+        .expect(200);
     until(&server, &acme, "/v1/locks", |page| page["total"] == 0);
 
     let usage = until(&server, &all, "/v1/usage?days=7", |page| page["total"] == 2);
     let days = usage["daily_stored_bytes"].as_array().unwrap();
     assert_eq!(days.len(), 7);
     assert_eq!((&days[0], &days[6]), (&json!(0), &usage["stored_bytes"]));
-    assert!(usage["stored_bytes"].as_u64().unwrap() > 0 && usage["tenants"][0]["tenant_id"] == "acme", "{usage:#}");
+    assert!(
+        usage["stored_bytes"].as_u64().unwrap() > 0 && usage["tenants"][0]["tenant_id"] == "acme",
+        "{usage:#}"
+    );
 }
 
 /// The measurement with a large store is `overview-scale`; this holds that nothing is read twice.
@@ -97,8 +111,16 @@ async fn a_server_that_starts_again_knows_what_the_one_before_it_has_read() {
     // Those of the scene, those that were made up, and one template for each tenant.
     assert_eq!(page["profiles"], 2 + 3 * 40 + 3);
     let tally = &page["attention"];
-    assert_eq!((&tally["held_back"], &tally["damaged"], &tally["stale"]), (&json!(3), &json!(1), &json!(4)), "{tally:#}");
-    assert_eq!((&tally["fallback"], &tally["lapsing"], &tally["behind"]), (&json!(2), &json!(2), &json!(0)), "{tally:#}");
+    assert_eq!(
+        (&tally["held_back"], &tally["damaged"], &tally["stale"]),
+        (&json!(3), &json!(1), &json!(4)),
+        "{tally:#}"
+    );
+    assert_eq!(
+        (&tally["fallback"], &tally["lapsing"], &tally["behind"]),
+        (&json!(2), &json!(2), &json!(0)),
+        "{tally:#}"
+    );
     let rows = page["rows"].as_array().unwrap();
     assert_eq!((kinds(&rows[0])[0], kinds(&rows[1])[0]), ("damaged", "held_back"));
     drop(first);

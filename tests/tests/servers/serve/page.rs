@@ -39,7 +39,8 @@ fn the_policy_of_every_file_forbids_what_is_inline_and_what_is_foreign() {
     let named: Vec<&str> = page.split('"').filter_map(|part| part.strip_prefix("/page/")).collect();
     assert_eq!(named, ["icon.svg", "style.css", "app.js"]);
     let app = server.call("GET /page/app.js", None, None).text();
-    let modules = app.split('"').filter_map(|part| part.strip_prefix("./")).map(|name| format!("/page/{name}"));
+    let modules =
+        app.split('"').filter_map(|part| part.strip_prefix("./")).map(|name| format!("/page/{name}"));
     let files: Vec<String> = named.iter().map(|name| format!("/page/{name}")).chain(modules).collect();
     assert!(files.len() > 12, "{files:?}");
     for path in files.iter().map(String::as_str).chain(["/"]) {
@@ -107,7 +108,8 @@ fn a_cookie_stands_for_its_token_and_a_change_needs_the_page() {
     // Nor can another site use the cookie, whatever else it sends.
     for site in ["Sec-Fetch-Site: cross-site", "Origin: https://elsewhere"] {
         change(&[header(&csrf), vec![site.to_owned()]].concat()).refused(403, "denied");
-        with_cookie(&server, &format!("GET {ALICE}"), &cookie, &[site.to_owned()], None).refused(403, "denied");
+        with_cookie(&server, &format!("GET {ALICE}"), &cookie, &[site.to_owned()], None)
+            .refused(403, "denied");
         let foreign = request("POST /v1/login", None, Some(&json!({ "token": secret }).to_string()));
         server.send(&with_header(&foreign, site)).refused(403, "denied");
     }
@@ -125,7 +127,8 @@ fn a_cookie_ends_with_its_token_and_with_the_key_of_its_server() {
     fs::write(&key, "0123456789abcdef0123456789abcdef").unwrap();
     std::os::unix::fs::PermissionsExt::set_mode(&mut fs::metadata(&key).unwrap().permissions(), 0o600);
     fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    let with_key = || Served::start_with(&scene.host, &scene.tokens.path, &["--login-key", key.to_str().unwrap()]);
+    let with_key =
+        || Served::start_with(&scene.host, &scene.tokens.path, &["--login-key", key.to_str().unwrap()]);
     let (one, two, other) = (with_key(), with_key(), scene.serve());
     let (cookie, _) = logged_in(&one, &secret);
     let ask = |server: &Served| with_cookie(server, &format!("GET {ALICE}"), &cookie, &[], None);

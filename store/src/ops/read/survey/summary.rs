@@ -127,7 +127,8 @@ impl Notable {
             fallback: record.fallback.as_deref().map(short),
             damage: damage(record).as_deref().map(short),
             missing: (!missing.is_empty()).then(|| short(&missing.join(", "))),
-            first_lapse: first.map(|(cookie, at_ms)| (short(&format!("{}:{}", cookie.host, cookie.name)), at_ms)),
+            first_lapse: first
+                .map(|(cookie, at_ms)| (short(&format!("{}:{}", cookie.host, cookie.name)), at_ms)),
         }
     }
 }
