@@ -62,7 +62,8 @@ class Visit:
         assert wide <= 0, f"{name} is {wide} px too wide"
 
     def close(self, *allowed):
-        wrong = [error for error in self.errors if not any(word in error for word in allowed)]
+        # Before the log-in the page asks who looks, and is told 401.
+        wrong = [error for error in self.errors if not any(word in error for word in ("401", *allowed))]
         self.context.close()
         assert not wrong, "\n".join(wrong)
 
@@ -86,7 +87,7 @@ def log_in(browser):
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_label("Token")).to_be_visible()
     assert visit.context.cookies() == []
-    visit.close("401")
+    visit.close()
 
 
 def triage(browser):
@@ -147,7 +148,7 @@ def live_job(browser):
     expect(page.get_by_role("heading", name="verify of all tenants")).to_be_visible()
     expect(page.get_by_role("button", name="Cancel")).to_be_visible()
     expect(page.get_by_role("progressbar")).to_be_visible()
-    expect(page.locator(".progress")).to_contain_text(re.compile(r"\d+ of \d+"))
+    expect(page.locator(".progress")).to_contain_text(re.compile(r"\d.* of \d"))
     visit.shot("08-job-running")
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator(".view .badge").first).to_have_text("cancelled", timeout=30_000)
@@ -163,7 +164,7 @@ def other_views(browser):
     visit.go("#/storage", "Storage")
     expect(page.locator("svg.chart")).to_be_visible()
     page.get_by_role("button", name="Find out").click()
-    expect(page.get_by_text("A collection would free")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text(re.compile("^A collection would free"))).to_be_visible(timeout=60_000)
     visit.shot("10-storage", whole=True)
     visit.axe("storage")
     visit.go("#/locks", "Locks")
@@ -277,7 +278,7 @@ def keyboard(browser):
     reach(page, "Log out")
     keys.press("Enter")
     expect(page.get_by_label("Token")).to_be_focused()
-    visit.close("401")
+    visit.close()
 
 
 def reach(page, words):
@@ -307,31 +308,37 @@ def tenant(browser):
     visit.close("403")
 
 
+INTRUDER = """<script>window.inline = 1</script><script src="http://127.0.0.1:9/x.js"></script>
+<style>body { color: red }</style><p style="color: red" onclick="window.inline = 1" id="intruder">x</p>
+<link rel="stylesheet" href="http://127.0.0.1:9/x.css"><img src="http://127.0.0.1:9/x.png"><iframe src="/docs"></iframe></body>"""
+
+TRIED = """async () => {
+    document.getElementById('intruder').click();
+    try { document.body.innerHTML += '<p>markup</p>'; } catch { window.markup = 'refused'; }
+    await fetch('http://127.0.0.1:9/x').catch(() => {});
+    await new Promise((done) => setTimeout(done, 500));
+    return { broken: [...new Set(window.broken)].sort(), inline: window.inline ?? 'refused', markup: window.markup, color: getComputedStyle(document.getElementById('intruder')).color };
+}"""
+
+
 def policy(browser):
-    """The browser refuses what the policy forbids."""
-    visit = Visit(browser)
-    page = visit.page
-    visit.log_in(SCENE["operator"])
-    refused = page.evaluate(
-        """async () => {
-        const broken = [];
-        document.addEventListener('securitypolicyviolation', (event) => broken.push(event.effectiveDirective));
-        const tried = (act) => { try { act(); } catch { /* trusted types */ } };
-        tried(() => { const script = document.createElement('script'); script.textContent = 'window.inline = 1'; document.head.append(script); });
-        tried(() => { document.body.innerHTML += '<p>markup</p>'; });
-        tried(() => { const button = document.createElement('button'); button.setAttribute('onclick', 'window.inline = 1'); document.body.append(button); button.click(); });
-        tried(() => { const style = document.createElement('style'); style.textContent = 'body { color: red }'; document.head.append(style); });
-        tried(() => { const image = document.createElement('img'); image.src = 'http://127.0.0.1:9/x.png'; document.body.append(image); });
-        tried(() => { const frame = document.createElement('iframe'); frame.src = '/docs'; document.body.append(frame); });
-        await fetch('http://127.0.0.1:9/x').catch(() => {});
-        await new Promise((done) => setTimeout(done, 500));
-        return { broken: [...new Set(broken)].sort(), inline: window.inline === undefined, color: getComputedStyle(document.body).color };
-    }"""
-    )
-    needed = {"script-src-elem", "script-src-attr", "style-src-elem", "img-src", "connect-src", "frame-src", "require-trusted-types-for"}
+    """With the headers of the server, the browser refuses whatever somebody might smuggle into the page."""
+    context = browser.new_context(base_url=BASE)
+    page = context.new_page()
+    page.add_init_script("window.broken = []; document.addEventListener('securitypolicyviolation', (event) => window.broken.push(event.effectiveDirective));")
+
+    def smuggle(route):
+        answer = route.fetch()
+        route.fulfill(response=answer, body=answer.text().replace("</body>", INTRUDER))
+
+    page.route(f"{BASE}/", smuggle)
+    page.goto("/")
+    expect(page.get_by_label("Token")).to_be_visible()
+    refused = page.evaluate(TRIED)
+    needed = {"script-src-elem", "script-src-attr", "style-src-elem", "style-src-attr", "img-src", "connect-src", "frame-src", "require-trusted-types-for"}
     assert needed <= set(refused["broken"]), refused
-    assert refused["inline"] and refused["color"] != "rgb(255, 0, 0)", refused
-    visit.context.close()
+    assert (refused["inline"], refused["markup"]) == ("refused", "refused") and refused["color"] != "rgb(255, 0, 0)", refused
+    context.close()
 
 
 PARTS = [log_in, triage, live_job, other_views, narrow, dark, keyboard, tenant, policy]

@@ -194,12 +194,21 @@ impl ProfileFacts {
                     facts.held_back = Some(HeldBackFacts {
                         sha256_prefix: snapshot.sha256_prefix.clone(),
                         captured_at_ms: snapshot.captured_at_ms,
-                        reason: reason.clone(),
+                        reason: in_full(reason, snapshot),
                     });
                 }
             }
         }
         facts
+    }
+}
+
+/// Why a snapshot was held back, with what was found.
+fn in_full(reason: &str, snapshot: &SnapshotSummary) -> Box<str> {
+    let found = snapshot.notable.as_ref().and_then(|notable| notable.missing.as_ref().or(notable.damage.as_ref()));
+    match found.filter(|found| !reason.contains(&***found)) {
+        Some(found) => format!("{reason}: {found}").into(),
+        None => reason.into(),
     }
 }
 

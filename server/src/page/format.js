@@ -36,6 +36,7 @@ const STEPS = [
 /** `3 minutes`. */
 export function span(ms) {
   const length = Math.abs(ms);
+  if (length < 1000) return "less than a second";
   const [, unit, word] = STEPS.find(([limit]) => length < limit);
   const count = Math.floor(length / unit);
   return plural(count, word);

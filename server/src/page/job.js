@@ -58,7 +58,11 @@ function line(found) {
 function bar({ progress, state }, isRunning) {
   if (!isRunning) return null;
   const done = progress ? (progress.bytes > 0 ? progress.bytes_done / progress.bytes : progress.files > 0 ? progress.files_done / progress.files : null) : null;
-  const words = progress ? `${progress.stage}: ${number(progress.files_done)} of ${number(progress.files)}, ${bytes(progress.bytes_done)} of ${bytes(progress.bytes)}` : state;
+  const parts = progress ? [
+    progress.files > 0 ? `${number(progress.files_done)} of ${number(progress.files)}` : "",
+    progress.bytes > 0 ? `${bytes(progress.bytes_done)} of ${bytes(progress.bytes)}` : "",
+  ].filter(Boolean) : [];
+  const words = progress ? `${progress.stage} ${parts.join(", ")}` : state;
   return h("div.progress", h("progress", done === null ? { "aria-label": "Progress" } : { value: Math.min(1, done), max: "1", "aria-label": "Progress" }), h("span", words));
 }
 
@@ -70,7 +74,7 @@ function result(found) {
 
 /** What a collection frees, tenant by tenant. */
 export function freed(outcome) {
-  const rows = (outcome.tenants || []).map((tenant) => [tenant.tenant_id, bytes(freeable(tenant)), bytes(tenant.live_bytes)]);
+  const rows = (outcome.tenants || []).filter((tenant) => freeable(tenant) > 0).map((tenant) => [tenant.tenant_id, bytes(freeable(tenant)), bytes(tenant.live_bytes)]);
   return rows.length ? table("What a collection frees", ["Tenant", "Freed", "Needed"], rows) : null;
 }
 

@@ -18,8 +18,8 @@ export async function storage({ home, who, may, isCurrent, refused }) {
     const page = await get(query("/v1/usage", { days, skip: skip || "", limit: LIMIT }));
     if (!isCurrent()) return;
     replace(freshness, page.complete ? ["as of ", time(page.as_of_ms)] : "reading the store for the first time…");
-    const ratio = page.stored_bytes > 0 ? `${(page.uncompressed_size_bytes / page.stored_bytes).toFixed(1)}×` : "–";
-    replace(figures, figure("stored", bytes(page.stored_bytes)), figure("of files", bytes(page.uncompressed_size_bytes)), figure("saved by sharing", ratio), figure(page.total === 1 ? "tenant" : "tenants", number(page.total)));
+    const ratio = page.stored_bytes > 0 ? `${(page.uncompressed_size_bytes / page.stored_bytes).toFixed(1)} times` : "–";
+    replace(figures, figure("stored", bytes(page.stored_bytes)), figure("of files", bytes(page.uncompressed_size_bytes)), figure("smaller than the files", ratio), figure(page.total === 1 ? "tenant" : "tenants", number(page.total)));
     if (page.total === 0) {
       replace(drawing, empty("Nothing is stored yet.", "pstore snapshot ./profile acme/alice"));
       return;

@@ -70,7 +70,7 @@ export function timeline({ tenant, name, list, log, may, rollBack }) {
         snapshot.published ? badge("archive") : null,
         snapshot.tags.map((tag) => badge(tag, "tag")),
         time(snapshot.captured_at_ms)),
-      snapshot.held_back ? h("p.why", snapshot.held_back) : null,
+      snapshot.held_back || snapshot.missing.length ? h("p.why", [snapshot.held_back, ...snapshot.missing.map((it) => `${it.kind} ${it.name}: ${it.why}`)].filter(Boolean).join(": ")) : null,
       snapshot.notes ? h("p.quiet", snapshot.notes) : null,
       h("div.entry-facts",
         h("span", bytes(snapshot.uncompressed_size_bytes), snapshot.files !== null ? ` in ${plural(snapshot.files, "file")}` : ""),
@@ -79,7 +79,7 @@ export function timeline({ tenant, name, list, log, may, rollBack }) {
         snapshot.reason ? h("span.quiet", snapshot.reason.replaceAll("_", " ")) : null),
       h("div.entry-tools", pick("from", "from"), pick("to", "to"),
         current && !snapshot.latest && may("run") ? h("a.button.small", { href: `#/compare/${[tenant, name, current.sha256_prefix, sha].map(encodeURIComponent).join("/")}` }, "Compare with current") : null,
-        !snapshot.latest && may("operate") ? h("button.small", { type: "button", "aria-label": `Make ${sha} current`, onclick: () => rollBack(snapshot, list) }, "Make current…") : null));
+        !snapshot.latest && may("operate") ? h("button.small", { type: "button", onclick: () => rollBack(snapshot, list) }, "Make", h("span.unseen", ` ${sha}`), " current…") : null));
   }
 
   function ofEvent(event) {
