@@ -22,8 +22,8 @@ use crate::observer::RequestObserver;
 
 /// What is younger than this is fresh.
 const FRESH: Duration = Duration::from_secs(2);
-/// How long a question waits for something fresh.
-const PATIENCE: Duration = Duration::from_millis(150);
+/// How long a question waits for something fresh, if that is likely to come in time.
+const PATIENCE: Duration = Duration::from_millis(60);
 /// How long the first question waits for the cache.
 const CACHE_PATIENCE: Duration = Duration::from_secs(5);
 /// The pause after a look, as a multiple of the time that it took: a look takes at most a twentieth of the time.
@@ -37,6 +37,8 @@ pub(crate) struct OverviewReads {
     asked: Notify,
     /// Counts the looks; 1 once the cache was read.
     looks: watch::Sender<u64>,
+    /// How long the last look at all tenants took.
+    all_took: Mutex<Duration>,
 }
 
 /// What somebody has asked for since the last look.
@@ -53,6 +55,7 @@ impl Default for OverviewReads {
             wanted: Mutex::default(),
             asked: Notify::new(),
             looks: watch::Sender::new(0),
+            all_took: Mutex::default(),
         }
     }
 }
@@ -72,7 +75,10 @@ impl OverviewReads {
                     }
                 }
             };
-            let _ = tokio::time::timeout(PATIENCE, fresh).await;
+            let is_slow = *scope == OverviewScope::All && *self.all_took.lock() > PATIENCE;
+            if !is_slow {
+                let _ = tokio::time::timeout(PATIENCE, fresh).await;
+            }
         }
         self.keeper.tenants(scope)
     }
@@ -109,6 +115,7 @@ impl OverviewReads {
             }
             if Instant::now() >= all_due && std::mem::take(&mut self.wanted.lock().all) {
                 let took = self.look(engine, &OverviewScope::All).await;
+                *self.all_took.lock() = took;
                 all_due = Instant::now() + took * PAUSE_TIMES;
             }
         }

@@ -74,7 +74,8 @@ impl Maker {
     /// `number` decides what is wrong with the profile, if anything is.
     fn make(&self, tenant: &Tenant, number: u64, profile: u64, snapshots: u64) {
         let lineage = lineage_of(tenant, &format!("profile-{profile:03}"));
-        let newest_ms = self.now_ms - if number % 30 == 3 { 11 * DAY_MS } else { number % 20 * HOUR_MS };
+        let newest_ms =
+            self.now_ms - if number % 30 == 3 { 11 * DAY_MS } else { (number % 20 + 1) * HOUR_MS };
         let mut last = None;
         for back in (0..snapshots).rev() {
             let at_ms = newest_ms - back * DAY_MS * 3 / 2 - number % 7 * 60_000;

@@ -205,7 +205,8 @@ impl ProfileFacts {
 
 /// Why a snapshot was held back, with what was found.
 fn in_full(reason: &str, snapshot: &SnapshotSummary) -> Box<str> {
-    let found = snapshot.notable.as_ref().and_then(|notable| notable.missing.as_ref().or(notable.damage.as_ref()));
+    let found =
+        snapshot.notable.as_ref().and_then(|notable| notable.missing.as_ref().or(notable.damage.as_ref()));
     match found.filter(|found| !reason.contains(&***found)) {
         Some(found) => format!("{reason}: {found}").into(),
         None => reason.into(),

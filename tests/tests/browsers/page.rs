@@ -8,7 +8,11 @@ use tests::{
     many_profiles::{self, Many},
     served::{Served, Tokens},
     server::program,
+    tree::noise,
 };
+
+/// A check of it can be watched, and cancelled before its end.
+const LARGE_BYTES: usize = 384 << 20;
 
 /// Pictures of every view are left in `target/page`, to be looked at.
 #[tokio::test(flavor = "multi_thread")]
@@ -28,6 +32,11 @@ async fn somebody_on_call_finds_and_mends_what_is_wrong() {
     host.succeed(["expect", "acme/alice", "--cookie", ".example.com:sid"]);
     fs::write(source.join("Preferences"), "logged out").unwrap();
     host.run(["snapshot", source.to_str().unwrap(), "acme/alice", "--chrome-major", "131"]);
+    // Something that takes a moment to verify.
+    let large = folder.path().join("large");
+    fs::create_dir_all(&large).unwrap();
+    fs::write(large.join("Cache"), noise(LARGE_BYTES, 7)).unwrap();
+    host.snapshot(&large, "acme/large");
     let tokens = Tokens::new(folder.path());
     let (operator, reader) = (tokens.add(&host, "*", "admin"), tokens.add(&host, "acme", "read"));
     let server = Served::start(&host, &tokens.path);
