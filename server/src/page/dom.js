@@ -36,8 +36,28 @@ function append(element, children) {
   }
 }
 
-/** Puts these in place of what an element has. */
+/** What an element shows, as far as `update` has put it there. */
+const shown = new WeakMap();
+/** Facts that change all the time by themselves, and which the page counts on its own. */
+const PASSING = new Set(["remaining_ms", "age_ms", "expires_in_ms", "as_of_ms"]);
+
+/** Puts these in place of what an element has. What had the focus has it again, if it is still there. */
 export function replace(element, ...children) {
+  const held = element.contains(document.activeElement) && element !== document.activeElement ? likeness(document.activeElement) : null;
+  shown.delete(element);
   element.replaceChildren();
   append(element, children);
+  if (held) [...element.querySelectorAll("a, button, input, select, [tabindex]")].find((other) => likeness(other) === held)?.focus({ preventScroll: true });
+}
+
+function likeness(element) {
+  return [element.tagName, element.id, element.getAttribute("href"), element.getAttribute("aria-label"), element.tabIndex, element.textContent.slice(0, 80)].join(" ");
+}
+
+/** The same, unless the element shows these facts already: nothing moves below a finger for no reason. */
+export function update(element, facts, make) {
+  const text = JSON.stringify(facts, (name, value) => (PASSING.has(name) ? undefined : value));
+  if (shown.get(element) === text) return;
+  replace(element, make());
+  shown.set(element, text);
 }

@@ -1,7 +1,7 @@
 // Shows one job while it runs: how far it is, what it says, and how it ended.
 
 import { ask, get } from "./api.js";
-import { h, replace } from "./dom.js";
+import { h, replace, update } from "./dom.js";
 import { bytes, exact, number, span, time } from "./format.js";
 import { badge, commands, failure, heading, table } from "./parts.js";
 import { STATES } from "./jobs.js";
@@ -11,6 +11,7 @@ const AGAIN = 700;
 export async function job({ home, rest, isCurrent, refused }) {
   const [id] = rest;
   const [state, progress, log, outcome, told] = [h("div"), h("div"), h("pre.log", { tabindex: "0", "aria-label": "Log", role: "log" }), h("div"), h("div")];
+  const ender = h("button", { type: "button", onclick: cancel }, "Cancel");
   let timer = null;
   let heard = 0;
   async function look() {
@@ -18,10 +19,12 @@ export async function job({ home, rest, isCurrent, refused }) {
     const found = await get(`/v1/jobs/${encodeURIComponent(id)}`);
     if (!isCurrent()) return null;
     const isRunning = found.state === "running";
-    replace(state, h("p.line", badge(found.state, STATES[found.state]), found.dry_run ? [" ", badge("dry run")] : null, ` for ${found.tenant_id || "all tenants"}, begun `, time(found.begun_at_ms),
-      found.ended_at_ms ? `, took ${span(found.ended_at_ms - found.begun_at_ms)}` : "", ` on ${found.server.split("/")[0]} `,
-      isRunning ? h("button.small", { type: "button", disabled: found.cancel, onclick: cancel }, found.cancel ? "Ending…" : "Cancel") : null),
-    found.failure ? failure(found.failure) : null);
+    update(state, [found.state, found.failure], () => [h("p.line", badge(found.state, STATES[found.state]), found.dry_run ? [" ", badge("dry run")] : null, ` for ${found.tenant_id || "all tenants"}, begun `, time(found.begun_at_ms),
+      found.ended_at_ms ? `, took ${span(found.ended_at_ms - found.begun_at_ms)}` : "", ` on ${found.server.split("/")[0]}`),
+    found.failure ? failure(found.failure) : null]);
+    // The button stays the same, so that nobody clicks on one that is just being replaced.
+    ender.hidden = !isRunning;
+    ender.disabled = found.cancel;
     replace(progress, bar(found, isRunning));
     if (found.log.length !== heard) {
       heard = found.log.length;
@@ -29,7 +32,7 @@ export async function job({ home, rest, isCurrent, refused }) {
       log.scrollTop = log.scrollHeight;
     }
     if (heard === 0) log.textContent = isRunning ? "It has said nothing yet." : "It has said nothing, or another server did it.";
-    replace(outcome, found.outcome ? result(found) : null);
+    update(outcome, found.outcome, () => (found.outcome ? result(found) : null));
     if (isRunning) timer = setTimeout(() => look().catch(refused), AGAIN);
     return found;
   }
@@ -43,7 +46,7 @@ export async function job({ home, rest, isCurrent, refused }) {
   }
   const found = await look();
   if (!found) return null;
-  replace(home, h("nav.crumbs", { "aria-label": "You are here" }, h("a", { href: "#/jobs" }, "Jobs"), " / "), heading(`${found.kind} ${found.tenant_id || "of all tenants"}`),
+  replace(home, h("nav.crumbs", { "aria-label": "You are here" }, h("a", { href: "#/jobs" }, "Jobs"), " / "), heading(`${found.kind} ${found.tenant_id || "of all tenants"}`, ender),
     state, told, progress, h("section", h("h2", "Log"), log), outcome, commands(line(found)));
   log.scrollTop = log.scrollHeight;
   return () => clearTimeout(timer);

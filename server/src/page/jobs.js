@@ -1,7 +1,7 @@
 // Shows the jobs of all servers, and begins one.
 
 import { ask, get } from "./api.js";
-import { h, replace } from "./dom.js";
+import { h, replace, update } from "./dom.js";
 import { span, time } from "./format.js";
 import { badge, commands, empty, failure, heading, table } from "./parts.js";
 
@@ -26,7 +26,7 @@ export async function jobs({ home, who, may, isCurrent, refused }) {
     clearTimeout(timer);
     const found = await get("/v1/jobs?limit=50");
     if (!isCurrent()) return;
-    replace(list, found.jobs.length === 0
+    update(list, found, () => found.jobs.length === 0
       ? empty("No job has run yet. Begin one above, or let the server do it by itself:", "schedules.gc_seconds = 86400")
       : table("Jobs", ["Job", "For", "State", "Begun", "Took", "By"], found.jobs.map(row)));
     timer = setTimeout(() => look().catch(refused), AGAIN);

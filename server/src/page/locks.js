@@ -1,7 +1,7 @@
 // Shows the locks, those that end first before the others.
 
 import { get, query } from "./api.js";
-import { h, replace } from "./dom.js";
+import { h, replace, update } from "./dom.js";
 import { countdown, number, time } from "./format.js";
 import { badge, commands, empty, heading, pager, table } from "./parts.js";
 
@@ -18,10 +18,10 @@ export async function locks({ home, isCurrent, refused }) {
     const page = await get(query("/v1/locks", { skip: skip || "", limit: LIMIT }));
     if (!isCurrent()) return;
     replace(count, `${number(page.total)} taken, as of `, time(page.as_of_ms));
-    replace(list, page.locks.length === 0
+    update(list, page, () => [page.locks.length === 0
       ? empty("No profile is locked: no run is under way. A run takes the lock by itself:", "pstore run acme/alice -- chromium --user-data-dir={profile}")
       : table("Locks", ["Profile", "Holder", "Time left", "Taken", "Renewed"], page.locks.map(row)),
-    pager({ ...page, skip, limit: LIMIT }, (next) => { skip = next; look().catch(refused); }));
+    pager({ ...page, skip, limit: LIMIT }, (next) => { skip = next; look().catch(refused); })]);
     timer = setTimeout(() => look().catch(refused), AGAIN);
   }
   replace(home, heading("Locks", count), list, commands("pstore lock show acme/alice", "pstore reap --dry-run"));

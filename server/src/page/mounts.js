@@ -1,7 +1,7 @@
 // Shows mounts of the server's host, and the sessions of all hosts that keep snapshots.
 
 import { get } from "./api.js";
-import { h, replace } from "./dom.js";
+import { h, replace, update } from "./dom.js";
 import { bytes, countdown, time } from "./format.js";
 import { badge, commands, empty, failure, heading, table } from "./parts.js";
 
@@ -17,8 +17,8 @@ export async function mounts({ home, isCurrent, refused }) {
       get("/v1/sessions"),
     ]);
     if (!isCurrent()) return;
-    replace(mounted, ofHost(here));
-    replace(kept, ofAll(sessions.sessions));
+    update(mounted, here, () => ofHost(here));
+    update(kept, sessions, () => ofAll(sessions.sessions));
     timer = setTimeout(() => look().catch((problem) => refused(problem) || replace(mounted, failure(problem))), AGAIN);
   }
   replace(home, heading("Mounts and sessions"),

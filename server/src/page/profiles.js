@@ -1,7 +1,7 @@
 // Shows the profiles, those that need somebody first.
 
 import { get, query } from "./api.js";
-import { h, replace } from "./dom.js";
+import { h, replace, update } from "./dom.js";
 import { bytes, countdown, number, time } from "./format.js";
 import { ATTENTION, attention, badge, commands, empty, failure, figure, heading, pager, table } from "./parts.js";
 
@@ -41,15 +41,16 @@ export async function profiles({ home, who, params, isCurrent, refused }) {
     }));
     if (!isCurrent()) return;
     const needing = page.attention.any;
-    replace(figures,
+    update(figures, [needing, page.profiles, page.snapshots, page.stored_bytes], () => [
       figure(needing === 1 ? "needs you" : "need you", number(needing), needing ? "bad" : "good"),
       figure("profiles", number(page.profiles)),
       figure("snapshots", number(page.snapshots)),
-      figure("stored", bytes(page.stored_bytes)));
-    replace(chips, options(page).map(([word, count, change, isOn]) =>
+      figure("stored", bytes(page.stored_bytes)),
+    ]);
+    update(chips, options(page), () => options(page).map(([word, count, change, isOn]) =>
       h("button.chip", { type: "button", "aria-pressed": String(isOn), onclick: () => go({ skip: 0, ...change }) }, word, " ", h("span.count", number(count)))));
     replace(freshness, page.complete ? ["as of ", time(page.as_of_ms)] : "reading the store for the first time…");
-    replace(list, rows(page), pager({ ...page, skip: asked.skip, limit: LIMIT }, (skip) => go({ skip })));
+    update(list, page, () => [rows(page), pager({ ...page, skip: asked.skip, limit: LIMIT }, (skip) => go({ skip }))]);
     timer = setTimeout(() => look().catch(refused), page.complete ? AGAIN : 1000);
   }
 

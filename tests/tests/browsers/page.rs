@@ -12,7 +12,7 @@ use tests::{
 };
 
 /// A check of it can be watched, and cancelled before its end.
-const LARGE_BYTES: usize = 384 << 20;
+const LARGE_BYTES: usize = 256 << 20;
 
 /// Pictures of every view are left in `target/page`, to be looked at.
 #[tokio::test(flavor = "multi_thread")]
