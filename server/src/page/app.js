@@ -98,6 +98,7 @@ function head(place) {
         who.csrf_token ? h("button.small", { type: "button", onclick: leave }, "Log out") : null)),
   );
   top.hidden = false;
+  top.querySelector("[aria-current]")?.scrollIntoView({ inline: "nearest", block: "nearest" });
 }
 
 async function leave() {
