@@ -32,7 +32,7 @@ const REQUESTS_AT_ONCE: usize = 8;
 /// An object that was younger than this when it was read may have changed since without a trace in the listing.
 const SETTLED_MS: u64 = 60_000;
 /// The name of the file in the cache. Another number for another form of it.
-const CACHED_AS: &str = "survey-1";
+const CACHED_AS: &str = "survey-2";
 
 /// The profiles of a tenant, each as one Chrome writes it.
 pub type Lineages = BTreeMap<(Profile, ChromeMajor), LineageSurvey>;
@@ -55,13 +55,17 @@ pub struct LineageSurvey {
     lock: Option<Seen<Option<LockSummary>>>,
 }
 
-/// Something that was read, and how it was listed then.
+/// Something that was read, and how it was listed then. There are many of them in a cache, so that names are short there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Seen<T> {
+    #[serde(rename = "b")]
     size: u64,
+    #[serde(rename = "m")]
     modified_ns: u64,
     /// Whether every later change shows in the size or the time.
+    #[serde(rename = "s")]
     settled: bool,
+    #[serde(rename = "v")]
     value: T,
 }
 

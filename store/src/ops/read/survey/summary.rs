@@ -18,6 +18,7 @@ const MAX_TEXT: usize = 300;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RecordSummary {
     /// It holds a snapshot.
+    #[serde(rename = "s")]
     Snapshot(SnapshotSummary),
     /// It holds none: the write is under way or was given up, or the snapshot was deleted.
     Other,
@@ -25,20 +26,26 @@ pub enum RecordSummary {
     Unreadable(Box<str>),
 }
 
-/// The facts of a snapshot.
+/// The facts of a snapshot. There are many of them in a cache, so that names are short there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotSummary {
     /// Its short name.
+    #[serde(rename = "i")]
     pub sha256_prefix: Box<str>,
     /// When it was captured, by the host's clock.
+    #[serde(rename = "c")]
     pub captured_at_ms: u64,
     /// When it was stored, by the store's clock; when it was captured, if its record does not say.
+    #[serde(rename = "t")]
     pub stored_at_ms: u64,
     /// The bytes of all its files.
+    #[serde(rename = "z")]
     pub size_bytes: u64,
     /// The bytes that were stored for it.
+    #[serde(rename = "y")]
     pub stored_bytes: u64,
     /// What somebody should look at, if there is anything.
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
     pub notable: Option<Box<Notable>>,
 }
 
@@ -46,14 +53,19 @@ pub struct SnapshotSummary {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notable {
     /// Why the pointer was not moved to it by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_back: Option<Box<str>>,
     /// Why the session that it was captured from had started afresh.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Box<str>>,
     /// What of it is lost or damaged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<Box<str>>,
     /// What was expected of it and is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<Box<str>>,
     /// The expected cookie that lapses first, and when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_lapse: Option<(Box<str>, u64)>,
 }
 
