@@ -91,12 +91,15 @@ impl OverviewKeeper {
         stream::iter(names)
             .for_each_concurrent(TENANTS_AT_ONCE, |name| async move {
                 let Ok(store) = engine.tenant(&name).await else { return };
-                let survey = tokio::task::spawn_blocking(move || Survey::load(&store)).await.ok().flatten();
+                let known = move || {
+                    let survey = Survey::load(&store)?;
+                    Some((Arc::new(TenantOverview::of(&store.tenant, &survey)), survey))
+                };
+                let known = tokio::task::spawn_blocking(known).await.ok().flatten();
                 let mut state = self.state.write();
-                let kept = state.tenants.entry(name.clone()).or_default();
-                if let Some(survey) = survey.filter(|_| kept.overview.is_none()) {
-                    kept.overview = Some(Arc::new(TenantOverview::of(&name, &survey)));
-                    kept.survey = Some(survey);
+                let kept = state.tenants.entry(name).or_default();
+                if let Some((overview, survey)) = known.filter(|_| kept.overview.is_none()) {
+                    (kept.overview, kept.survey) = (Some(overview), Some(survey));
                 }
             })
             .await;
