@@ -7,7 +7,7 @@ const DAY = 86_400_000;
 
 /** A chart with an axis: the stored bytes at the end of each day. */
 export function chart(days, first, label) {
-  const [width, height, left, bottom, top] = [720, 220, 74, 26, 12];
+  const [width, height, left, bottom, top] = [720, 220, 94, 26, 12];
   const most = Math.max(...days, 1);
   const x = (at) => left + (at * (width - left - 10)) / Math.max(days.length - 1, 1);
   const y = (value) => top + (height - top - bottom) * (1 - value / (most * 1.08));
