@@ -23,6 +23,7 @@ pub mod mount;
 pub mod names;
 pub mod observer;
 pub mod outcome;
+pub mod overview;
 pub mod schemas;
 pub mod settings;
 pub mod text;

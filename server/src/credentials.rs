@@ -5,11 +5,12 @@ use engine::failure::Failure;
 use store::catalog::clock;
 
 use crate::{
+    login::{self, CSRF, LoginCookie},
     peer::{LocalUser, Peer},
     problem::Refusal,
     server_state::Server,
     tls::Certified,
-    tokens::Caller,
+    tokens::{Caller, Token},
     users,
 };
 
@@ -20,7 +21,12 @@ pub(crate) struct Credentials {
     /// Whether there is one more `Authorization`, of which a proxy may have looked at the other.
     is_ambiguous: bool,
     /// Whether a page of another site has made a browser ask.
-    is_of_another_site: bool,
+    pub(crate) is_of_another_site: bool,
+    /// The cookie of a browser whose user has logged in.
+    cookie: Option<LoginCookie>,
+    /// With which the page proves that it asks for a change.
+    csrf: Option<HeaderValue>,
+    is_change: bool,
     certified: Option<Certified>,
     /// The user of this host that has connected, if it came through a socket in the file system.
     pub(crate) user: Option<LocalUser>,
@@ -41,17 +47,45 @@ impl Credentials {
             authorization,
             is_ambiguous: parts.headers.get_all(header::AUTHORIZATION).iter().count() > 1,
             is_of_another_site: is_of_another_site(&parts.headers),
+            cookie: login::named_in(&parts.headers),
+            csrf: parts.headers.get(CSRF).cloned(),
+            is_change: !parts.method.is_safe(),
             certified: parts.extensions.get().cloned(),
             user,
         }
     }
 
-    /// Who shows a token; or else, who shows a certificate, or is a user of this host that is known.
+    /// The cookie that counts, its token, and its end. A cookie that is not good any more is none.
+    pub(crate) fn login(&self, server: &Server) -> Option<(&LoginCookie, Token, u64)> {
+        let cookie = self.cookie.as_ref().filter(|_| self.authorization.is_none())?;
+        let named = |name: &str| server.tokens.named(name);
+        let (token, end) = cookie.token(&server.login_key, named, clock::unix_ms())?;
+        Some((cookie, token, end))
+    }
+
+    /// Fails unless the page itself makes the browser ask. A browser sends its cookie by itself.
+    fn require_page(&self, server: &Server, cookie: &LoginCookie) -> Result<(), Refusal> {
+        if self.is_of_another_site {
+            return Err(Refusal::forbidden("a page of another site cannot use this log-in"));
+        }
+        let sent = self.csrf.as_ref().and_then(|value| value.to_str().ok());
+        match !self.is_change || sent.is_some_and(|sent| cookie.is_csrf(&server.login_key, sent)) {
+            true => Ok(()),
+            false => Err(Refusal::forbidden(
+                "a change with a cookie needs the header Pstore-Csrf, as GET /v1/login tells it",
+            )),
+        }
+    }
+
+    /// Who shows a token; or else, who has logged in, shows a certificate, or is a user of this host that is known.
     pub(crate) fn caller(&self, server: &Server) -> Result<Caller, Refusal> {
         if self.is_ambiguous {
             return Err(Refusal::unknown_caller("there is more than one Authorization"));
         }
         let Some(value) = &self.authorization else {
+            if let Some((cookie, token, _)) = self.login(server) {
+                return self.require_page(server, cookie).map(|()| token.into());
+            }
             if let Some(certified) = &self.certified {
                 // A browser shows its certificate whichever page makes it ask. A token it does not send by itself.
                 return match self.is_of_another_site {

@@ -117,6 +117,10 @@ fn content(sent: &Sent) -> Value {
             "text/plain": { "schema": { "type": "string" } },
         }),
         Sent::Page => json!({ "text/html": { "schema": { "type": "string" } } }),
+        Sent::PageFile => {
+            let text = json!({ "schema": { "type": "string" } });
+            json!({ "text/css": text, "text/javascript": text, "image/svg+xml": text })
+        }
         Sent::Bytes => json!({ "application/octet-stream": {} }),
         Sent::Archive => json!({ ARCHIVE: {} }),
     }
@@ -149,6 +153,7 @@ fn place(route: &Route, name: &str) -> &'static str {
         "sha_prefix" => "The first digits of the snapshot's id; or a tag, `latest`, `latest~1` or a time.",
         "other_sha_prefix" => "The snapshot to compare it with, the later one; named in the same way.",
         "tag" => "The tag: of A-Z a-z 0-9 . _ -",
+        "file" => "The name of the file.",
         "path" => "The path of the file in the profile, with its slashes.",
         _ => "",
     }

@@ -40,6 +40,8 @@ pub enum Sent {
     Metrics,
     /// A page for people.
     Page,
+    /// A file of the page.
+    PageFile,
     /// The bytes of a file.
     Bytes,
     /// An archive, a part of one, or where it can be fetched.

@@ -10,6 +10,7 @@ use store::ErrorKind;
 use crate::{
     connections,
     listen::Listen,
+    login::LoginKey,
     metrics_turns,
     mounts::{Mounts, MountsAt},
     rates::Rates,
@@ -27,6 +28,8 @@ pub struct ServeRequest {
     pub listen: Listen,
     /// The file with its tokens.
     pub tokens: PathBuf,
+    /// The file with the key of the page's cookies; without it, a new key for as long as the server runs.
+    pub login_key: Option<PathBuf>,
     /// The files for TLS; without them connections are not encrypted.
     pub tls: Option<TlsFiles>,
     /// How many requests a token, or an address without one, may send in a second.
@@ -58,6 +61,7 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
     // From here on a signal stops the server, and does not end the process.
     let stopped = signals::told_to_end();
     let tokens = TokenFile::open(&request.tokens)?;
+    let login_key = LoginKey::open(request.login_key.as_deref())?;
     let tls = request.tls.as_ref().map(Tls::open).transpose()?;
     if tls.is_some() && matches!(request.listen, Listen::Socket(_)) {
         return Err(Failure::usage("a socket in the file system is not encrypted")
@@ -88,11 +92,12 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
         socket_users: request.socket_users.clone(),
     };
     let (serving, rates) = (engine.clone().serving(), Rates::new(request.rate));
-    let server = Arc::new(Server::new(serving, (tokens, tls), rates, host, stopping.clone()));
+    let server = Arc::new(Server::new(serving, (tokens, tls, login_key), rates, host, stopping.clone()));
     if request.does_jobs {
         schedules::begin(&server);
     }
     metrics_turns::begin(&server);
+    server.overview.begin(&server.engine, stopping.clone());
     let until = async {
         stopped.await;
         engine.say("told to stop; requests that have begun are brought to their end");

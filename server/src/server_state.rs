@@ -10,7 +10,9 @@ use crate::{
     kept_answers::KeptAnswers,
     live_jobs::LiveJobs,
     lock_queues::LockQueues,
+    login::LoginKey,
     mounts::Mounts,
+    overview_reads::OverviewReads,
     problem::Refusal,
     rates::Rates,
     readiness::{Readiness, Verdict},
@@ -51,6 +53,10 @@ pub(crate) struct Server {
     pub(crate) tokens: TokenFile,
     /// None if connections are not encrypted.
     pub(crate) tls: Option<Tls>,
+    /// Signs the cookies of the page.
+    pub(crate) login_key: LoginKey,
+    /// Summaries of all tenants, from which the page is answered.
+    pub(crate) overview: Arc<OverviewReads>,
     pub(crate) rates: Rates,
     pub(crate) work: UnfinishedWork,
     pub(crate) replays: Arc<KeptAnswers>,
@@ -93,7 +99,7 @@ pub(crate) struct Host {
 impl Server {
     pub(crate) fn new(
         engine: Engine,
-        (tokens, tls): (TokenFile, Option<Tls>),
+        (tokens, tls, login_key): (TokenFile, Option<Tls>, LoginKey),
         rates: Rates,
         Host { does_jobs, mounts, socket_users }: Host,
         stopping: Interrupt,
@@ -105,6 +111,8 @@ impl Server {
             engine,
             tokens,
             tls,
+            login_key,
+            overview: Arc::default(),
             rates,
             work: UnfinishedWork::default(),
             replays: Arc::default(),

@@ -19,7 +19,9 @@ use store::bucket::S3Config;
 /// A test runs from `target/<profile>/deps`; the program lies one folder above.
 pub fn program() -> PathBuf {
     let test = env::current_exe().unwrap();
-    let path = test.parent().and_then(Path::parent).unwrap().join("pstore");
+    // Tests lie in a folder beside it, other programs do not.
+    let folder = test.parent().unwrap();
+    let path = if folder.ends_with("deps") { folder.parent().unwrap() } else { folder }.join("pstore");
     assert!(path.exists(), "{} is missing: run `cargo build -p pstore` first", path.display());
     path
 }

@@ -16,6 +16,7 @@ pub mod explorer;
 pub mod forge;
 pub mod interrupter;
 pub mod kill_at;
+pub mod many_profiles;
 pub mod mount_fixture;
 pub mod mutation;
 pub mod overlay;

@@ -28,6 +28,10 @@ pub(crate) struct ServeArgs {
     /// The file with the tokens that `pstore token new` has made
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: PathBuf,
+    /// A file of at least 32 random bytes that signs the cookies of the page; servers with the same file accept
+    /// each other's [default: a new key at every start]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) login_key: Option<PathBuf>,
     /// The certificate of the server, as PEM, with its chain; encrypts connections
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,

@@ -24,6 +24,7 @@ pub(super) async fn run(engine: Engine, global: &Global, args: &ServeArgs) -> Re
     let request = ServeRequest {
         listen: args.listen.clone(),
         tokens: args.tokens.clone(),
+        login_key: args.login_key.clone(),
         tls: tls(args),
         rate: args.rate,
         does_jobs: !args.no_jobs,

@@ -41,6 +41,8 @@ const PAGE: usize = 100;
 const MAX_PAGE: usize = 1000;
 /// How often a stream looks for new events.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// The pause after a look, at least, as a multiple of the time that it took: a store of many tenants is left to others.
+const PAUSE_TIMES: u32 = 8;
 /// How often a stream says that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// What a stream is called.
@@ -258,7 +260,10 @@ impl Follower {
             if !self.is_let_in() {
                 return None;
             }
-            match self.wanted.page(self.after, PAGE).await {
+            let began = Instant::now();
+            let looked = self.wanted.page(self.after, PAGE).await;
+            let took = began.elapsed();
+            match looked {
                 Ok(page) if !page.events.is_empty() => {
                     self.after = page.next;
                     let text: String = page.events.iter().map(framed).collect();
@@ -271,7 +276,7 @@ impl Follower {
             if self.spoke.elapsed() >= HEARTBEAT {
                 return self.said(":\n\n".to_owned());
             }
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(LOOK_AGAIN.max(took * PAUSE_TIMES)).await;
         }
     }
 

@@ -17,9 +17,13 @@ mod health;
 mod jobs;
 mod loads;
 mod locks;
+mod login;
 mod metrics;
 mod mounts;
+mod overview;
+mod page;
 mod schedules;
+mod sessions;
 mod snapshots;
 mod tags;
 mod uploads;
@@ -31,6 +35,9 @@ static TABLES: &[&[Route]] = &[
     health::ROUTES,
     metrics::ROUTES,
     description::ROUTES,
+    page::ROUTES,
+    login::ROUTES,
+    overview::ROUTES,
     snapshots::ROUTES,
     browse::ROUTES,
     archives::ROUTES,
@@ -43,6 +50,7 @@ static TABLES: &[&[Route]] = &[
     schedules::ROUTES,
     events::ROUTES,
     mounts::ROUTES,
+    sessions::ROUTES,
 ];
 
 /// Every route of the server.

@@ -33,6 +33,11 @@ impl TokenFile {
         find(&self.tokens.current(), secret).cloned()
     }
 
+    /// The token with this name.
+    pub fn named(&self, name: &str) -> Option<Token> {
+        self.tokens.current().iter().find(|token| token.name == name).cloned()
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.tokens.current().len()

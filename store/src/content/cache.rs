@@ -34,6 +34,8 @@ pub enum CacheKind {
     Unfinished,
     /// Roots and segments of large trees, by their ids.
     Segment,
+    /// Summaries of all snapshots of the tenant.
+    Survey,
 }
 
 impl CacheKind {
@@ -46,6 +48,7 @@ impl CacheKind {
             Self::Ended => "ended",
             Self::Unfinished => "unfinished",
             Self::Segment => "segment",
+            Self::Survey => "survey",
         }
     }
 
@@ -55,6 +58,7 @@ impl CacheKind {
             Self::Index => 64 << 20,
             Self::Meta | Self::Stat | Self::Segment => 256 << 20,
             Self::Swept | Self::Ended => 16 << 20,
+            Self::Survey => 256 << 20,
             // Of some 20 GB; they are all kept in memory by the write that goes on.
             Self::Unfinished => 32 << 20,
         }
@@ -81,7 +85,7 @@ impl Listed {
 pub struct Cache {
     root: PathBuf,
     /// For each shelf, whether it has been looked through.
-    pruned: [AtomicBool; 7],
+    pruned: [AtomicBool; 8],
 }
 
 impl Cache {

@@ -6,4 +6,5 @@ mod chrome;
 mod damaged;
 mod expected;
 mod mounted;
+mod page;
 mod profile;

@@ -7,5 +7,6 @@ mod leases;
 mod lock;
 mod moves;
 mod pointer;
+mod survey;
 mod together;
 mod writers;

@@ -12,3 +12,4 @@ pub mod profiles;
 pub mod resolve;
 pub mod restore;
 pub mod stats;
+pub mod survey;

@@ -29,7 +29,7 @@ fn what_is_no_request_is_a_clear_answer() {
     send(&rollback, r#"{"sha_prefix":"no such thing"}"#).refused(400, "invalid_input");
     send(&rollback, r#"{"sha_prefix":"../../latest"}"#).refused(400, "invalid_input");
     send("GET /v1/profile-snapshots/acme", "").refused(404, "not_found");
-    send("GET /", "").refused(404, "not_found");
+    send("GET /v2", "").refused(404, "not_found");
     send(&format!("PATCH {ALICE}"), "").refused(405, "invalid_input");
     send("GET /v1/profile-snapshots/acme/%2e%2e", "").refused(400, "invalid_input");
     send("GET /v1/profile-snapshots/acme/..%2f..%2fother", "").refused(400, "invalid_input");

@@ -16,6 +16,8 @@ mod loads;
 mod metrics;
 mod mounts;
 mod names;
+mod overview;
+mod page;
 mod replays;
 mod schedules;
 mod stopping;
