@@ -23,6 +23,7 @@ pub mod page;
 pub mod power;
 mod process;
 pub mod profile_fixture;
+pub mod prometheus;
 pub mod proxy;
 pub mod random;
 pub mod served;

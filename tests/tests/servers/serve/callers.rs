@@ -85,7 +85,7 @@ const NO_MOUNTS: [u16; 4] = [403, 404, 404, 404];
 const FOREIGN: Option<&str> = Some(r#"{ "tenant_id": "nobody", "dry_run": true }"#);
 
 /// What everybody is answered by routes that name no tenant in their path.
-const TOKEN_TABLE: [OfToken; 13] = [
+const TOKEN_TABLE: [OfToken; 14] = [
     of_token("GET /v1/jobs", None, OPERATE, OPERATE),
     of_token("GET /v1/jobs/{job_id}", None, NOT_FOUND, NOT_FOUND),
     of_token("DELETE /v1/jobs/{job_id}", None, NOT_FOUND, NOT_FOUND),
@@ -94,6 +94,7 @@ const TOKEN_TABLE: [OfToken; 13] = [
     of_token("POST /v1/jobs/gc", FOREIGN, NOBODY, NOT_FOUND),
     of_token("POST /v1/jobs/verify", FOREIGN, NOBODY, NOT_FOUND),
     of_token("GET /v1/schedules", None, NOBODY, OPERATE),
+    of_token("GET /metrics", None, NOBODY, ALL),
     of_token("GET /v1/events", None, ALL, ALL),
     // This server makes no mounts.
     of_token("GET /v1/mounts", None, [404; 4], [404; 4]),

@@ -1,5 +1,6 @@
 //! `pstore serve` as its callers meet it: the program over real HTTP.
 
+mod alerts;
 mod archives;
 mod browsing;
 mod callers;
@@ -12,6 +13,7 @@ mod killed;
 mod leases;
 mod limits;
 mod loads;
+mod metrics;
 mod mounts;
 mod names;
 mod replays;
