@@ -15,7 +15,7 @@ use engine::{
     overview::{OverviewKeeper, OverviewScope, TenantOverview},
 };
 use parking_lot::Mutex;
-use store::{catalog::clock, name::Tenant};
+use store::{bucket::request_id, catalog::clock, name::Tenant};
 use tokio::sync::{Notify, watch};
 
 use crate::observer::RequestObserver;
@@ -85,11 +85,13 @@ impl OverviewReads {
 
     /// Reads the cache, and from then on whatever somebody asks for, until the server stops.
     pub(crate) fn begin(self: &Arc<Self>, engine: &Engine, stopping: Interrupt) {
-        let observer = Arc::new(RequestObserver { request_id: clock::new_record_id().to_string() });
+        // What it asks the store for has a name of its own there, and in the log.
+        let name = clock::new_record_id().to_string();
+        let observer = Arc::new(RequestObserver { request_id: name.clone() });
         let (reads, engine) = (Arc::clone(self), engine.for_request(observer, Interrupt::new()));
         tokio::spawn(async move {
             tokio::select! {
-                () = reads.keep(&engine) => {}
+                () = request_id::for_request(name, reads.keep(&engine)) => {}
                 () = stopping.raised() => {}
             }
         });
