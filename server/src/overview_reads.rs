@@ -37,8 +37,8 @@ pub(crate) struct OverviewReads {
     asked: Notify,
     /// Counts the looks; 1 once the cache was read.
     looks: watch::Sender<u64>,
-    /// How long the last look at all tenants took.
-    all_took: Mutex<Duration>,
+    /// How long the last look at all tenants took; none before the first.
+    all_took: Mutex<Option<Duration>>,
 }
 
 /// What somebody has asked for since the last look.
@@ -75,7 +75,10 @@ impl OverviewReads {
                     }
                 }
             };
-            let is_slow = *scope == OverviewScope::All && *self.all_took.lock() > PATIENCE;
+            let all_took = *self.all_took.lock();
+            // Before the first look, what the cache tells is good enough if it tells of all.
+            let is_slow = *scope == OverviewScope::All
+                && all_took.map_or_else(|| self.keeper.tenants(scope).1, |took| took > PATIENCE);
             if !is_slow {
                 let _ = tokio::time::timeout(PATIENCE, fresh).await;
             }
@@ -117,7 +120,7 @@ impl OverviewReads {
             }
             if Instant::now() >= all_due && std::mem::take(&mut self.wanted.lock().all) {
                 let took = self.look(engine, &OverviewScope::All).await;
-                *self.all_took.lock() = took;
+                *self.all_took.lock() = Some(took);
                 all_due = Instant::now() + took * PAUSE_TIMES;
             }
         }
