@@ -15,7 +15,7 @@ use engine::{
     overview::{OverviewKeeper, OverviewScope, TenantOverview},
 };
 use parking_lot::Mutex;
-use store::{catalog::clock, name::Tenant};
+use store::{bucket::request_id, catalog::clock, name::Tenant};
 use tokio::sync::{Notify, watch};
 
 use crate::observer::RequestObserver;
@@ -37,8 +37,8 @@ pub(crate) struct OverviewReads {
     asked: Notify,
     /// Counts the looks; 1 once the cache was read.
     looks: watch::Sender<u64>,
-    /// How long the last look at all tenants took.
-    all_took: Mutex<Duration>,
+    /// How long the last look at all tenants took; none before the first.
+    all_took: Mutex<Option<Duration>>,
 }
 
 /// What somebody has asked for since the last look.
@@ -75,7 +75,10 @@ impl OverviewReads {
                     }
                 }
             };
-            let is_slow = *scope == OverviewScope::All && *self.all_took.lock() > PATIENCE;
+            let all_took = *self.all_took.lock();
+            // Before the first look, what the cache tells is good enough if it tells of all.
+            let is_slow = *scope == OverviewScope::All
+                && all_took.map_or_else(|| self.keeper.tenants(scope).1, |took| took > PATIENCE);
             if !is_slow {
                 let _ = tokio::time::timeout(PATIENCE, fresh).await;
             }
@@ -85,11 +88,13 @@ impl OverviewReads {
 
     /// Reads the cache, and from then on whatever somebody asks for, until the server stops.
     pub(crate) fn begin(self: &Arc<Self>, engine: &Engine, stopping: Interrupt) {
-        let observer = Arc::new(RequestObserver { request_id: clock::new_record_id().to_string() });
+        // What it asks the store for has a name of its own there, and in the log.
+        let name = clock::new_record_id().to_string();
+        let observer = Arc::new(RequestObserver { request_id: name.clone() });
         let (reads, engine) = (Arc::clone(self), engine.for_request(observer, Interrupt::new()));
         tokio::spawn(async move {
             tokio::select! {
-                () = reads.keep(&engine) => {}
+                () = request_id::for_request(name, reads.keep(&engine)) => {}
                 () = stopping.raised() => {}
             }
         });
@@ -115,7 +120,7 @@ impl OverviewReads {
             }
             if Instant::now() >= all_due && std::mem::take(&mut self.wanted.lock().all) {
                 let took = self.look(engine, &OverviewScope::All).await;
-                *self.all_took.lock() = took;
+                *self.all_took.lock() = Some(took);
                 all_due = Instant::now() + took * PAUSE_TIMES;
             }
         }
