@@ -4,7 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use engine::{failure::Failure, location::Purpose};
-use store::catalog::{jobs, schedules, store::Store};
+use store::{
+    bucket::request_id,
+    catalog::{clock, jobs, schedules, store::Store},
+};
 
 use crate::server_state::Server;
 
@@ -19,7 +22,9 @@ pub(crate) fn begin(server: &Arc<Server>) {
     if server.engine.settings.metrics_reports() {
         server.engine.metrics.serve_totals();
     }
-    tokio::spawn(keep(Arc::clone(server)));
+    // What the server asks the store for by itself has a name of its own there.
+    let name = clock::new_record_id().to_string();
+    tokio::spawn(request_id::for_request(name, keep(Arc::clone(server))));
 }
 
 async fn keep(server: Arc<Server>) {
