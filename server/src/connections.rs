@@ -2,13 +2,19 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{Router, body::Body, http::Request};
+use axum::{
+    Router,
+    body::Body,
+    http::{Request, StatusCode},
+};
+use engine::failure::Failure;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::{GracefulShutdown, Watcher},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use store::ErrorKind;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
@@ -159,13 +165,23 @@ async fn speak(
         }
         async move { router.call(request.map(Body::new)).await }
     });
+    let mut stream = StallGuard::new(stream, WRITE_TIME);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS)
-        .serve_connection(TokioIo::new(StallGuard::new(stream, WRITE_TIME)), service);
+        .serve_connection(TokioIo::new(&mut stream), service);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!("a connection broke: {error}");
+        // Who has been idle for that long is left without a word.
+        if error.is_timeout() && stream.is_unanswered() {
+            let _ = tokio::time::timeout(LAST_WORDS_TIME, tell(stream, &slow_head())).await;
+        }
     }
+}
+
+fn slow_head() -> Refusal {
+    let message = format!("the head of a request has to arrive within {} s", HEAD_TIME.as_secs());
+    Refusal::new(StatusCode::REQUEST_TIMEOUT, Failure::new(ErrorKind::InvalidInput, message))
 }

@@ -1,4 +1,4 @@
-//! `StallGuard` ends a connection whose client accepts no bytes for too long.
+//! `StallGuard` ends a connection whose client accepts no bytes for too long, and knows whether the client has begun a request.
 
 use std::{
     io,
@@ -19,12 +19,19 @@ pub(crate) struct StallGuard<S> {
     patience: Duration,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
+    /// The other side has sent something since the last answer.
+    unanswered: bool,
 }
 
 impl<S> StallGuard<S> {
     /// A write that gets nowhere for as long as `patience` fails.
     pub(crate) fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, waiting: None }
+        Self { stream, patience, waiting: None, unanswered: false }
+    }
+
+    /// Whether the other side has sent something that nothing was written after.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.unanswered
     }
 
     fn within_time<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -46,13 +53,17 @@ impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        self.unanswered |= buffer.filled().len() > before;
+        polled
     }
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.unanswered &= !matches!(polled, Poll::Ready(Ok(_)));
         self.within_time(cx, polled)
     }
 
@@ -62,6 +73,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
+        self.unanswered &= !matches!(polled, Poll::Ready(Ok(_)));
         self.within_time(cx, polled)
     }
 
@@ -90,6 +102,18 @@ mod tests {
     use super::*;
 
     const PATIENCE: Duration = Duration::from_millis(200);
+
+    #[tokio::test]
+    async fn a_request_is_unanswered_until_something_is_written() {
+        let (near, mut far) = tokio::io::duplex(64);
+        let mut near = StallGuard::new(near, PATIENCE);
+        assert!(!near.is_unanswered());
+        far.write_all(b"GET /").await.unwrap();
+        near.read_exact(&mut [0; 5]).await.unwrap();
+        assert!(near.is_unanswered());
+        near.write_all(b"HTTP/1.1 200 OK").await.unwrap();
+        assert!(!near.is_unanswered());
+    }
 
     #[tokio::test]
     async fn who_reads_slowly_gets_all_and_who_reads_nothing_is_left() {

@@ -76,6 +76,7 @@ fn callers_that_never_finish_keep_nobody_out() {
     let scene = Scene::new();
     let secret = scene.token("acme", "operate");
     let server = scene.serve();
+    let mut idle = server.connect();
     let mut slow = Vec::new();
     for at in 0..200 {
         let mut stream = server.connect();
@@ -102,9 +103,16 @@ fn callers_that_never_finish_keep_nobody_out() {
     stream.write_all(&whole.as_bytes()[whole.len() - 5..]).unwrap();
     answer(&mut stream).expect(200);
     // The others are told so, once they have had their time.
-    for (mut stream, _) in slow.into_iter().skip(1).step_by(2) {
+    let mut told = [0, 0];
+    for (at, (mut stream, _)) in slow.into_iter().enumerate() {
         answer(&mut stream).refused(408, "invalid_input");
+        told[at % 2] += 1;
     }
+    assert_eq!(told, [100, 99]);
+    // Who asks nothing is told nothing.
+    let mut rest = Vec::new();
+    idle.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest, b"");
 }
 
 /// A server that may have few files open has fewer connections, of which one address has at most half. The store
