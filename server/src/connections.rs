@@ -9,16 +9,13 @@ use axum::{
 };
 use engine::failure::Failure;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::graceful::{GracefulShutdown, Watcher},
-};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use store::ErrorKind;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
-    sync::Semaphore,
+    sync::{Semaphore, watch},
 };
 use tower_service::Service;
 
@@ -44,6 +41,9 @@ const MAX_HEAD_BYTES: usize = 32 << 10;
 const MAX_HEADERS: usize = 64;
 /// How long the other side may take no byte of an answer.
 const WRITE_TIME: Duration = Duration::from_secs(30);
+/// Tells a connection to end with the request it is within.
+type Ending = watch::Receiver<()>;
+
 /// How long to wait when the host has no room for one more connection.
 const BREATH: Duration = Duration::from_millis(100);
 
@@ -56,7 +56,9 @@ pub(crate) async fn serve(
     patience: Duration,
 ) -> bool {
     let most = most_connections();
-    let (router, graceful) = (dispatch::router(server), GracefulShutdown::new());
+    let router = dispatch::router(server);
+    // Every connection has a receiver, and drops it when it has ended.
+    let (end, ended) = watch::channel(());
     let (room, shares) = (Arc::new(Semaphore::new(most)), Room::new("connections", most));
     let mut stopped = std::pin::pin!(stopped);
     loop {
@@ -70,11 +72,11 @@ pub(crate) async fn serve(
         };
         match (accepted, permit) {
             (Ok(connection), Ok(permit)) => {
-                let (server, router, watcher) = (Arc::clone(server), router.clone(), graceful.watcher());
+                let (server, router, end) = (Arc::clone(server), router.clone(), ended.clone());
                 let share = share(&shares, &connection);
                 tokio::spawn(async move {
                     match share {
-                        Ok(_share) => spoken(connection, server, router, watcher).await,
+                        Ok(_share) => spoken(connection, server, router, end).await,
                         Err(refusal) => sent_away(connection, &server, &refusal).await,
                     }
                     drop(permit);
@@ -89,8 +91,10 @@ pub(crate) async fn serve(
         }
     }
     // Nobody connects any more.
-    drop(listener);
-    tokio::time::timeout(patience, graceful.shutdown()).await.is_ok()
+    drop((listener, ended));
+    // It fails only if there is no connection.
+    let _ = end.send(());
+    tokio::time::timeout(patience, end.closed()).await.is_ok()
 }
 
 /// How many connections there may be: half of the files that this process may have open, so that they leave the
@@ -135,18 +139,18 @@ async fn tell(mut stream: impl AsyncRead + AsyncWrite + Unpin, refusal: &Refusal
 }
 
 /// Speaks HTTP over a connection to its end, encrypted if the server has certificates.
-async fn spoken(connection: Connection, server: Arc<Server>, router: Router, watcher: Watcher) {
+async fn spoken(connection: Connection, server: Arc<Server>, router: Router, end: Ending) {
     let peer = connection.peer();
     match (connection, &server.tls) {
-        (Connection::Unix(stream), _) => speak(stream, (peer, None), router, watcher).await,
-        (Connection::Tcp(stream, _), None) => speak(stream, (peer, None), router, watcher).await,
-        (Connection::Tcp(stream, _), Some(tls)) => encrypted(stream, (peer, tls), router, watcher).await,
+        (Connection::Unix(stream), _) => speak(stream, (peer, None), router, end).await,
+        (Connection::Tcp(stream, _), None) => speak(stream, (peer, None), router, end).await,
+        (Connection::Tcp(stream, _), Some(tls)) => encrypted(stream, (peer, tls), router, end).await,
     }
 }
 
-async fn encrypted(stream: TcpStream, (peer, tls): (Peer, &Tls), router: Router, watcher: Watcher) {
+async fn encrypted(stream: TcpStream, (peer, tls): (Peer, &Tls), router: Router, end: Ending) {
     match tls.accept(stream).await {
-        Ok((stream, certified)) => speak(stream, (peer, certified), router, watcher).await,
+        Ok((stream, certified)) => speak(stream, (peer, certified), router, end).await,
         Err(problem) => tracing::debug!(%peer, "a connection was not encrypted: {problem}"),
     }
 }
@@ -155,7 +159,7 @@ async fn speak(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     (peer, certified): (Peer, Option<Certified>),
     router: Router,
-    watcher: Watcher,
+    mut end: Ending,
 ) {
     let service = service_fn(move |mut request: Request<Incoming>| {
         let mut router = router.clone();
@@ -172,7 +176,17 @@ async fn speak(
         .max_buf_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS)
         .serve_connection(TokioIo::new(&mut stream), service);
-    if let Err(error) = watcher.watch(connection).await {
+    let ended = {
+        let mut connection = std::pin::pin!(connection);
+        tokio::select! {
+            ended = &mut connection => ended,
+            _ = end.changed() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!("a connection broke: {error}");
         // Who has been idle for that long is left without a word.
         if error.is_timeout() && stream.is_unanswered() {

@@ -1,7 +1,7 @@
 //! Requests that nobody should send.
 
 use std::{
-    io::Write,
+    io::{Read, Write},
     net::TcpListener,
     thread,
     time::{Duration, Instant},
