@@ -9,8 +9,8 @@ use store::{
         lock::{Patience, Waiting},
         store::Store,
     },
-    content::chunk_fetcher::Limits,
-    format::event::Actor,
+    content::{chunk_fetcher::Limits, known_objects::KnownObjects},
+    format::{event::Actor, record::Record},
     id::Nonce,
     name::ProfileName,
     progress::Progress,
@@ -48,6 +48,8 @@ pub struct Engine {
     pub interrupt: Interrupt,
     /// Counts what is observed.
     pub metrics: Arc<Metrics>,
+    /// Records that this process has read.
+    pub known_records: Arc<KnownObjects<Record>>,
 }
 
 impl Engine {
@@ -68,7 +70,8 @@ impl Engine {
         cache_root.iter().for_each(|root| scratch::sweep(root));
         Mountpoint::sweep();
         let observer = Arc::new(CountingObserver { metrics: Arc::clone(&metrics), observer });
-        let engine = Self { observer, settings, location, cache_root, interrupt, metrics };
+        let known_records = Arc::default();
+        let engine = Self { observer, settings, location, cache_root, interrupt, metrics, known_records };
         if let Some(server) = engine.location.exposed_to() {
             engine.warn(&format!(
                 "requests to {server} are not encrypted: whoever is on the way can read what is stored; use https://"
@@ -160,7 +163,9 @@ impl Engine {
     /// A store that tells the observer of its locks, and when the server is tried: on a store that is far
     /// away this takes a moment.
     fn told_of(&self, store: Store) -> Store {
-        let store = store.observed(Arc::new(LockTeller(Arc::clone(&self.observer))));
+        let store = store
+            .observed(Arc::new(LockTeller(Arc::clone(&self.observer))))
+            .knowing(Arc::clone(&self.known_records));
         if matches!(self.location.url, StoreUrl::Directory(_)) {
             return store;
         }

@@ -1,6 +1,6 @@
 //! Reads and lists records.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -132,6 +132,28 @@ pub async fn live(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Record>>
 pub(crate) async fn live_stamped(store: &TenantStore, lineage: &Lineage) -> Result<Vec<(Record, Stamp)>> {
     let (entries, _) = list_all(&*store.bucket, &layout::lineage(lineage), Depth::Children).await?;
     live_among(store, lineage, entries, |_| true).await
+}
+
+/// As [`live_stamped`], for somebody who only looks: a record that this process has read is not read again while
+/// it is listed as it was.
+pub(crate) async fn live_known(store: &TenantStore, lineage: &Lineage) -> Result<Vec<(Record, Stamp)>> {
+    let (entries, _) = list_all(&*store.bucket, &layout::lineage(lineage), Depth::Children).await?;
+    let (mut known, mut unknown) = (Vec::new(), Vec::new());
+    for entry in entries {
+        match store.known_records.find(&entry) {
+            Some(found) => known.push(found),
+            None => unknown.push(entry),
+        }
+    }
+    let listed: HashMap<RecordId, Entry> =
+        unknown.iter().filter_map(|entry| Some((layout::record_of(&entry.key)?, entry.clone()))).collect();
+    for (record, stamp) in live_among(store, lineage, unknown, |_| true).await? {
+        if let Some(entry) = listed.get(&record.record) {
+            store.known_records.learn(entry, &record, stamp);
+        }
+        known.push((record, stamp));
+    }
+    Ok(known)
 }
 
 /// Snapshots of a lineage whose records are listed. What has ended stays so, and is read once by

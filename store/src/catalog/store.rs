@@ -15,11 +15,12 @@ use crate::{
         Bucket, BucketError, Depth, KeptVerdicts, Prefix, ProbeOptions, StoreClock, TenantBucket, Verdict,
         Version, Write, probe,
     },
-    content::{TenantStore, cache::Cache},
+    content::{TenantStore, cache::Cache, known_objects::KnownObjects},
     format::{
         WRITER,
         config::{self, Chunking, Features, HASH, STORE_SCHEMA, StoreConfig, TENANT_SCHEMA, TenantConfig},
         layout, limits,
+        record::Record,
         tombstone::Deletion,
     },
     id::{self, ChunkKey, StoreId},
@@ -39,6 +40,7 @@ pub struct Store {
     probe_handles: Vec<Arc<dyn Bucket>>,
     teller: Option<Teller>,
     observer: Arc<dyn StoreObserver>,
+    known_records: Arc<KnownObjects<Record>>,
 }
 
 /// Hears that a server is about to be tried, which takes some round trips.
@@ -65,7 +67,8 @@ impl Store {
     pub fn new(bucket: Arc<dyn Bucket>, cache_root: Option<PathBuf>) -> Self {
         let probe_handles = vec![Arc::clone(&bucket)];
         let observer = Arc::new(Unobserved);
-        Self { bucket, cache_root, clock: Arc::default(), probe_handles, teller: None, observer }
+        let (clock, known_records) = (Arc::default(), Arc::default());
+        Self { bucket, cache_root, clock, probe_handles, teller: None, observer, known_records }
     }
 
     /// Probes through these handles to the same bucket, so that writers race over
@@ -82,6 +85,11 @@ impl Store {
     /// Tells `observer` what happens to the locks of this store.
     pub fn observed(self, observer: Arc<dyn StoreObserver>) -> Self {
         Self { observer, ..self }
+    }
+
+    /// Shares the records that are known with other handles to the same store.
+    pub fn knowing(self, known_records: Arc<KnownObjects<Record>>) -> Self {
+        Self { known_records, ..self }
     }
 
     /// The whole bucket, of all tenants.
@@ -364,8 +372,8 @@ impl Store {
         let bucket = self.bucket_of(tenant);
         let cache = self.cache_root.as_ref().map(|root| Arc::new(Cache::new(root, config.store_id, tenant)));
         let (config, clock) = (Arc::new(config), Arc::clone(&self.clock));
-        let observer = Arc::clone(&self.observer);
-        TenantStore { bucket, tenant: tenant.clone(), config, clock, cache, observer }
+        let (observer, known_records) = (Arc::clone(&self.observer), Arc::clone(&self.known_records));
+        TenantStore { bucket, tenant: tenant.clone(), config, clock, cache, observer, known_records }
     }
 }
 

@@ -14,6 +14,7 @@ pub mod damage;
 pub mod dedup_index;
 mod directory;
 pub mod ingest;
+pub mod known_objects;
 pub mod meta;
 pub mod packer;
 pub mod reader;
@@ -27,9 +28,14 @@ pub mod workers;
 
 use std::sync::Arc;
 
+use known_objects::KnownObjects;
+
 use crate::{
     bucket::{Bucket, StoreClock},
-    format::config::{Chunking, TenantConfig},
+    format::{
+        config::{Chunking, TenantConfig},
+        record::Record,
+    },
     id::ChunkKey,
     name::Tenant,
     observer::StoreObserver,
@@ -50,6 +56,8 @@ pub struct TenantStore {
     pub cache: Option<Arc<cache::Cache>>,
     /// Who hears what happens to locks.
     pub observer: Arc<dyn StoreObserver>,
+    /// Records that this process has read.
+    pub known_records: Arc<KnownObjects<Record>>,
 }
 
 impl TenantStore {

@@ -73,6 +73,7 @@ fn tenant(bucket: Arc<dyn Bucket>, cache_root: Option<&Path>) -> TenantStore {
         clock: Arc::default(),
         cache,
         observer: Arc::new(Unobserved),
+        known_records: Arc::default(),
     }
 }
 

@@ -111,7 +111,7 @@ pub async fn list(store: &TenantStore, lineage: &Lineage) -> Result<Listing> {
 
 /// Oldest first.
 async fn live(store: &TenantStore, lineage: &Lineage) -> Result<Vec<Dated>> {
-    Ok(order::dated(records::live_stamped(store, lineage).await?))
+    Ok(order::dated(records::live_known(store, lineage).await?))
 }
 
 /// The snapshot that is meant; if nothing is said, the current one.

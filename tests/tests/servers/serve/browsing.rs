@@ -1,6 +1,10 @@
 //! Looking into snapshots, naming them, and what has happened to them.
 
-use std::fs;
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, SystemTime},
+};
 
 use serde_json::{Value, json};
 use tests::{
@@ -119,4 +123,40 @@ fn a_snapshot_with_a_name_is_kept() {
         call(format!("PUT {ALICE}/{first}/tags/{wrong}"), &operate).refused(400, "invalid_input");
     }
     call(format!("DELETE {ALICE}/{first}"), &admin).expect(200);
+}
+
+/// A record that has been there for a while is read once, and again as soon as it is listed otherwise.
+#[test]
+fn a_server_reads_a_record_again_only_when_it_has_changed() {
+    let scene = Scene::new();
+    let secret = scene.token("acme", "operate");
+    let folder = scene.folder.path().join("store/objects/snapshots/acme/alice/131");
+    let files = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+    let records: Vec<_> =
+        files.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("snap-")).collect();
+    assert_eq!(records.len(), 2);
+    let ago = |seconds| SystemTime::now() - Duration::from_secs(seconds);
+    let date = |path: &Path, time| fs::File::open(path).unwrap().set_modified(time).unwrap();
+    let (written, later) = (ago(600), ago(300));
+    records.iter().for_each(|path| date(path, written));
+    let server = scene.serve();
+    let listed = get(&server, &secret, "");
+    assert_eq!(listed["snapshots"].as_array().unwrap().len(), 2);
+    // Nobody could read these.
+    let whole: Vec<_> = records.iter().map(|path| fs::read(path).unwrap()).collect();
+    for (path, whole) in records.iter().zip(&whole) {
+        fs::write(path, vec![b'x'; whole.len()]).unwrap();
+        date(path, written);
+    }
+    assert_eq!(get(&server, &secret, ""), listed);
+    // A file that is as long and of another time is looked at.
+    records.iter().for_each(|path| date(path, later));
+    assert_eq!(get(&server, &secret, "")["snapshots"], json!([]));
+    for (path, whole) in records.iter().zip(&whole) {
+        fs::write(path, whole).unwrap();
+    }
+    assert_eq!(get(&server, &secret, ""), listed);
+    let [first, _] = &scene.shas;
+    scene.host.succeed(["tag", &format!("acme/alice@{first}"), "golden"]);
+    assert_eq!(get(&server, &secret, "")["snapshots"][0]["tags"], json!(["golden"]));
 }
