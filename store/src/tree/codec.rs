@@ -5,7 +5,9 @@ use crate::{
     format::{
         Result,
         bytes::{Put, Reader},
-        tree::{Extent, MAX_INLINE_BYTES, MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_XATTR_BYTES, Time},
+        tree::{
+            Entry, Extent, Kind, MAX_INLINE_BYTES, MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_XATTR_BYTES, Time,
+        },
     },
     id::ChunkId,
 };
@@ -47,6 +49,25 @@ pub(super) fn put_time(out: &mut Vec<u8>, time: Time) {
 
 pub(super) fn read_time(reader: &mut Reader<'_>) -> Result<Time> {
     Ok(Time { seconds: reader.signed()?, nanos: reader.bounded(999_999_999, "nanoseconds")? as u32 })
+}
+
+/// Everything about an entry that is no regular file, but its path. The first byte tells its kind.
+pub(crate) fn put_other(out: &mut Vec<u8>, entry: &Entry) {
+    let Entry { meta, kind, .. } = entry;
+    match kind {
+        Kind::HardLink { target } => {
+            out.push(b'h');
+            return out.put_bytes(target.as_bytes());
+        }
+        Kind::Symlink { target } => {
+            out.push(b's');
+            out.put_bytes(target);
+        }
+        _ => out.push(b'd'),
+    }
+    [meta.mode, meta.uid, meta.gid].into_iter().for_each(|number| out.put_varint(number.into()));
+    put_time(out, meta.mtime);
+    put_xattrs(out, &meta.xattrs);
 }
 
 pub(super) fn put_xattrs(out: &mut Vec<u8>, xattrs: &Xattrs) {

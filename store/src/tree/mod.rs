@@ -1,6 +1,6 @@
 //! Walks, reads and writes directories without ever leaving them.
 
-mod codec;
+pub(crate) mod codec;
 pub(crate) mod read;
 pub(crate) mod read_log;
 mod records;

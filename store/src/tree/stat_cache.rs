@@ -1,42 +1,88 @@
-//! `StatCacheWriter` and `StatCacheReader` remember the chunks of files by path and state, so that an unchanged file
-//! costs a stat.
+//! `StatCacheWriter` and `StatCacheReader` remember a directory as it was captured: its entries, the state and chunks
+//! of its files, and the id of the tree they made. So an unchanged file costs a stat, and an unchanged tree no more
+//! than its files.
 //!
-//! An entry is made only when [`super::stat_trust`] allows it; see there for why a state
+//! A file is known by its state only where [`super::stat_trust`] allows it; see there for why a state
 //! that is the same does not always mean content that is the same. Extended attributes are
 //! remembered too: setting one changes the ctime, as writing does.
 //!
 //! The entries have the order of a tree, so both go through them once, beside a walk. They lie in blocks, each with
-//! its digest: what comes after a damaged one is not known, and that costs time and nothing else.
+//! its digest and the path of its last entry. What comes after a damaged one is not known, and that costs time and
+//! nothing else.
 
 use std::io::{self, Read, Write};
 
 use super::{
-    codec::{put_extents, put_path, put_state, put_xattrs, read_extents, read_path, read_state, read_xattrs},
+    codec::{
+        put_extents, put_other, put_path, put_state, put_xattrs, read_extents, read_path, read_state,
+        read_xattrs,
+    },
     walk::FileState,
     xattrs::Xattrs,
 };
-use crate::format::{
-    FormatError, Result,
-    bytes::Reader,
-    tree::{Extent, TreePath, in_order},
+use crate::{
+    format::{
+        FormatError, Result,
+        bytes::{Put, Reader},
+        tree::{Entry, Extent, MAX_PATH_BYTES, Meta, TreePath, in_order},
+    },
+    id::SnapshotId,
 };
 
-const PREFIX: &[u8] = b"pstore/stat/3\n";
+const PREFIX: &[u8] = b"pstore/stat/4\n";
 /// A block ends with the entry that makes it so long.
 const BLOCK_BYTES: usize = 256 << 10;
+/// A block that is shorter is written anew with what comes next, so that blocks stay few.
+const SHORT_BLOCK_BYTES: usize = BLOCK_BYTES / 4;
 const DIGEST_LEN: usize = 32;
 
-/// What was known of a file.
+const FILE: u8 = 0;
+const UNSURE_FILE: u8 = 1;
+const OTHER: u8 = 2;
+
+/// What was known of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     /// Its path below the directory.
     pub path: Vec<u8>,
+    pub what: KnownEntry,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum KnownEntry {
+    /// A regular file. As long as it has this state, it has this content.
+    File(KnownFile),
+    /// A regular file of which nobody can tell whether it has changed.
+    UnsureFile,
+    /// Anything else, encoded.
+    Other(Vec<u8>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KnownFile {
     pub state: FileState,
+    /// Mode, user and group.
+    pub rights: [u32; 3],
     pub xattrs: Xattrs,
     pub extents: Vec<Extent>,
 }
 
-/// Writes what is known of the files below one directory.
+impl Known {
+    /// The file, if it is known to be the one with this state. Its rights are looked at too: they may have changed
+    /// after they were looked at, and before its state was.
+    pub fn file(&mut self, state: &FileState, meta: &Meta) -> Option<&mut KnownFile> {
+        match &mut self.what {
+            KnownEntry::File(file) if file.state == *state && file.rights == rights(meta) => Some(file),
+            _ => None,
+        }
+    }
+}
+
+fn rights(meta: &Meta) -> [u32; 3] {
+    [meta.mode, meta.uid, meta.gid]
+}
+
+/// Writes what is known of one directory.
 #[derive(Debug)]
 pub(crate) struct StatCacheWriter<W> {
     out: W,
@@ -45,28 +91,72 @@ pub(crate) struct StatCacheWriter<W> {
 }
 
 impl<W: Write> StatCacheWriter<W> {
-    pub fn new(mut out: W) -> io::Result<Self> {
+    /// All entries together make this tree.
+    pub fn new(mut out: W, tree: &SnapshotId) -> io::Result<Self> {
         out.write_all(PREFIX)?;
+        out.write_all(tree.as_bytes())?;
+        out.write_all(blake3::hash(tree.as_bytes()).as_bytes())?;
         Ok(Self { out, block: Vec::new(), previous: Vec::new() })
     }
 
-    /// Adds a file, which comes after all that were added.
-    pub fn push(
+    /// Adds a file, which comes after all that was added.
+    pub fn push_file(
         &mut self,
-        path: &TreePath,
+        path: &[u8],
         state: &FileState,
-        xattrs: &Xattrs,
+        meta: &Meta,
         extents: &[Extent],
     ) -> io::Result<()> {
-        put_path(&mut self.block, &mut self.previous, path.as_bytes());
-        put_state(&mut self.block, state);
-        put_xattrs(&mut self.block, xattrs);
-        put_extents(&mut self.block, extents);
+        self.put_file(path, state, (rights(meta), &meta.xattrs), extents)
+    }
+
+    fn put_file(
+        &mut self,
+        path: &[u8],
+        state: &FileState,
+        (rights, xattrs): ([u32; 3], &Xattrs),
+        extents: &[Extent],
+    ) -> io::Result<()> {
+        self.push(path, FILE, |block| {
+            put_state(block, state);
+            rights.into_iter().for_each(|number| block.put_varint(number.into()));
+            put_xattrs(block, xattrs);
+            put_extents(block, extents);
+        })
+    }
+
+    /// Adds a file whose state tells nothing.
+    pub fn push_unsure_file(&mut self, path: &[u8]) -> io::Result<()> {
+        self.push(path, UNSURE_FILE, |_| {})
+    }
+
+    /// Adds an entry that is no regular file.
+    pub fn push_other(&mut self, entry: &Entry) -> io::Result<()> {
+        let mut encoded = Vec::new();
+        put_other(&mut encoded, entry);
+        self.push(entry.path.as_bytes(), OTHER, |block| block.put_bytes(&encoded))
+    }
+
+    fn push_known(&mut self, known: &Known) -> io::Result<()> {
+        match &known.what {
+            KnownEntry::File(KnownFile { state, rights, xattrs, extents }) => {
+                self.put_file(&known.path, state, (*rights, xattrs), extents)
+            }
+            KnownEntry::UnsureFile => self.push_unsure_file(&known.path),
+            KnownEntry::Other(encoded) => self.push(&known.path, OTHER, |block| block.put_bytes(encoded)),
+        }
+    }
+
+    fn push(&mut self, path: &[u8], tag: u8, encode: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
+        put_path(&mut self.block, &mut self.previous, path);
+        self.block.push(tag);
+        encode(&mut self.block);
         if self.block.len() >= BLOCK_BYTES { self.end_block() } else { Ok(()) }
     }
 
     pub fn finish(mut self) -> io::Result<W> {
         self.end_block()?;
+        self.put_block(&[], &[])?;
         Ok(self.out)
     }
 
@@ -74,104 +164,230 @@ impl<W: Write> StatCacheWriter<W> {
         if self.block.is_empty() {
             return Ok(());
         }
-        self.out.write_all(&(self.block.len() as u64).to_le_bytes())?;
-        self.out.write_all(blake3::hash(&self.block).as_bytes())?;
-        self.out.write_all(&self.block)?;
+        let (block, last) = (std::mem::take(&mut self.block), std::mem::take(&mut self.previous));
+        self.put_block(&last, &block)?;
+        self.block = block;
         self.block.clear();
-        self.previous.clear();
         Ok(())
+    }
+
+    fn put_block(&mut self, last: &[u8], entries: &[u8]) -> io::Result<()> {
+        let mut head = Vec::new();
+        head.put_bytes(last);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&head).update(entries);
+        self.out.write_all(&((head.len() + entries.len()) as u64).to_le_bytes())?;
+        self.out.write_all(hasher.finalize().as_bytes())?;
+        self.out.write_all(&head)?;
+        self.out.write_all(entries)
+    }
+
+    /// Adds a block as it was read.
+    fn put_whole(&mut self, block: &Block) -> io::Result<()> {
+        self.end_block()?;
+        self.out.write_all(&(block.bytes.len() as u64).to_le_bytes())?;
+        self.out.write_all(&block.digest)?;
+        self.out.write_all(&block.bytes)
     }
 }
 
-/// Reads it again, from the first file to the last.
+/// A block as it was read, with how far it was decoded.
+#[derive(Debug, Default)]
+struct Block {
+    bytes: Vec<u8>,
+    digest: [u8; DIGEST_LEN],
+    /// The path of its last entry.
+    last: Vec<u8>,
+    /// Where its entries begin.
+    begin: usize,
+    /// How much of it was read.
+    read: usize,
+    /// Whether its first entry was read, and no other.
+    one_read: bool,
+}
+
+/// Reads it again, from the first entry to the last.
 #[derive(Debug)]
 pub(crate) struct StatCacheReader<R> {
     /// `None` if there is nothing more to be had.
     source: Option<R>,
-    block: Vec<u8>,
-    /// How much of the block was read.
-    read: usize,
-    /// The file that was read last, unless all were.
+    tree: Option<SnapshotId>,
+    /// Whether the end was found where it belongs.
+    is_whole: bool,
+    block: Block,
+    /// The entry that was read last, unless all were.
     current: Option<Known>,
 }
 
 impl<R: Read> StatCacheReader<R> {
     /// Of what is not such a file, or is one of another version, nothing is known.
     pub fn new(source: Option<R>) -> Self {
-        let begins_well = |mut source: R| {
+        let opened = source.and_then(|mut source| {
             let mut prefix = [0; PREFIX.len()];
             source.read_exact(&mut prefix).ok()?;
-            (prefix == PREFIX).then_some(source)
-        };
-        let mut reader =
-            Self { source: source.and_then(begins_well), block: Vec::new(), read: 0, current: None };
+            let (mut tree, mut digest) = ([0; DIGEST_LEN], [0; DIGEST_LEN]);
+            source.read_exact(&mut tree).and_then(|()| source.read_exact(&mut digest)).ok()?;
+            let is_one = prefix == PREFIX && *blake3::hash(&tree).as_bytes() == digest;
+            is_one.then(|| (source, SnapshotId::from_bytes(tree)))
+        });
+        let (source, tree) = opened.unzip();
+        let mut reader = Self { source, tree, is_whole: false, block: Block::default(), current: None };
         reader.advance();
         reader
     }
 
-    /// What is known of the file at `path`, which must come after all that were asked for.
-    pub fn find(&mut self, path: &TreePath) -> Option<&mut Known> {
-        while self.current.as_ref().is_some_and(|known| in_order(&known.path, path.as_bytes()).is_lt()) {
+    /// The tree that all entries together make.
+    pub fn tree(&self) -> Option<SnapshotId> {
+        self.tree
+    }
+
+    /// Whether all there was has been read.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// What is known of the entry at `path`, which must come after all that were asked for. `passed` is told those
+    /// before it.
+    pub fn find(&mut self, path: &TreePath, passed: &mut dyn FnMut(&Known)) -> Option<&mut Known> {
+        while let Some(known) = &self.current {
+            if in_order(&known.path, path.as_bytes()).is_ge() {
+                break;
+            }
+            passed(known);
             self.advance();
         }
         self.current.as_mut().filter(|known| known.path == path.as_bytes())
     }
 
+    /// Goes through what is left.
+    pub fn rest(&mut self, passed: &mut dyn FnMut(&Known)) {
+        while let Some(known) = &self.current {
+            passed(known);
+            self.advance();
+        }
+    }
+
+    /// Copies what comes before `path`, or all that is left, and leaves out what is at the path itself.
+    pub fn copy<W: Write>(
+        &mut self,
+        path: Option<&TreePath>,
+        writer: &mut StatCacheWriter<W>,
+    ) -> io::Result<()> {
+        let comes_before = |other: &[u8]| path.is_none_or(|path| in_order(other, path.as_bytes()).is_lt());
+        while let Some(known) = &self.current {
+            if self.block.one_read && self.block.is_long() && comes_before(&self.block.last) {
+                writer.put_whole(&self.block)?;
+                self.block.read = self.block.bytes.len();
+            } else if comes_before(&known.path) {
+                writer.push_known(known)?;
+            } else {
+                if path.is_some_and(|path| known.path == path.as_bytes()) {
+                    self.advance();
+                }
+                return Ok(());
+            }
+            self.advance();
+        }
+        match self.is_whole {
+            true => Ok(()),
+            false => Err(io::Error::other("a cache of file states was damaged while it was used")),
+        }
+    }
+
     fn advance(&mut self) {
         let previous = self.current.take();
-        if self.read == self.block.len() && !self.next_block() {
+        if self.block.is_over() && !self.next_block() {
             return;
         }
-        let before = previous.map(|known| known.path).unwrap_or_default();
-        match self.decode(before) {
+        match self.decode(previous.map(|known| known.path)) {
             Ok(known) => self.current = Some(known),
             Err(error) => {
                 tracing::warn!(%error, "the rest of a cache of file states is useless");
-                (self.source, self.read) = (None, self.block.len());
+                (self.source, self.block) = (None, Block::default());
             }
         }
     }
 
-    fn decode(&mut self, before: Vec<u8>) -> Result<Known> {
-        let mut reader = Reader::new(&self.block[self.read..]);
+    fn decode(&mut self, before: Option<Vec<u8>>) -> Result<Known> {
+        let block = &mut self.block;
+        let mut reader = Reader::new(&block.bytes[block.read..]);
         // The first path of a block shares nothing with the one before.
-        let mut path = if self.read == 0 { Vec::new() } else { before.clone() };
+        let shared = before.clone().filter(|_| block.read > block.begin);
+        let mut path = shared.unwrap_or_default();
         read_path(&mut reader, &mut path)?;
-        if in_order(&before, &path).is_ge() {
+        if before.is_some_and(|before| in_order(&before, &path).is_ge()) {
             return Err(FormatError::malformed("file states out of order"));
         }
-        let (state, xattrs) = (read_state(&mut reader)?, read_xattrs(&mut reader)?);
-        let extents = read_extents(&mut reader)?;
-        self.read = self.block.len() - reader.remaining();
-        Ok(Known { path, state, xattrs, extents })
+        let what = match reader.u8()? {
+            FILE => {
+                let state = read_state(&mut reader)?;
+                let mut rights = [0; 3];
+                for number in &mut rights {
+                    *number = reader.bounded(u32::MAX.into(), "a number")? as u32;
+                }
+                let xattrs = read_xattrs(&mut reader)?;
+                KnownEntry::File(KnownFile { state, rights, xattrs, extents: read_extents(&mut reader)? })
+            }
+            UNSURE_FILE => KnownEntry::UnsureFile,
+            OTHER => KnownEntry::Other(reader.bytes(BLOCK_BYTES, "an entry")?.to_vec()),
+            _ => return Err(FormatError::malformed("an unknown kind of file state")),
+        };
+        block.one_read = block.read == block.begin;
+        block.read = block.bytes.len() - reader.remaining();
+        Ok(Known { path, what })
     }
 
     /// Whether there is one more.
     fn next_block(&mut self) -> bool {
-        (self.read, self.block) = (0, std::mem::take(&mut self.block));
-        self.block.clear();
         let Some(source) = &mut self.source else { return false };
-        let (mut len, mut digest) = ([0; 8], [0; DIGEST_LEN]);
-        let len = match source.read_exact(&mut len) {
-            Ok(()) => u64::from_le_bytes(len),
-            Err(_) => return false,
-        };
-        let got = source.read_exact(&mut digest).and_then(|()| source.take(len).read_to_end(&mut self.block));
-        let is_whole =
-            got.is_ok_and(|got| got as u64 == len) && *blake3::hash(&self.block).as_bytes() == digest;
-        if !is_whole {
-            tracing::warn!("a block of a cache of file states is damaged");
-            self.source = None;
-            self.block.clear();
+        match Block::read(source, std::mem::take(&mut self.block).bytes) {
+            Some(block) if block.is_over() => self.is_whole = true,
+            Some(block) => {
+                self.block = block;
+                return true;
+            }
+            None => tracing::warn!("a block of a cache of file states is damaged"),
         }
-        !self.block.is_empty()
+        self.source = None;
+        false
+    }
+}
+
+impl Block {
+    /// The next one, if it is whole.
+    fn read(source: &mut impl Read, mut bytes: Vec<u8>) -> Option<Self> {
+        let (mut len, mut digest) = ([0; 8], [0; DIGEST_LEN]);
+        source.read_exact(&mut len).and_then(|()| source.read_exact(&mut digest)).ok()?;
+        let len = u64::from_le_bytes(len);
+        bytes.clear();
+        let got = source.take(len).read_to_end(&mut bytes).ok()?;
+        if got as u64 != len || *blake3::hash(&bytes).as_bytes() != digest {
+            return None;
+        }
+        let mut reader = Reader::new(&bytes);
+        let last = reader.bytes(MAX_PATH_BYTES, "a path").ok()?.to_vec();
+        let begin = bytes.len() - reader.remaining();
+        Some(Self { bytes, digest, last, begin, read: begin, one_read: false })
+    }
+
+    fn is_over(&self) -> bool {
+        self.read == self.bytes.len()
+    }
+
+    fn is_long(&self) -> bool {
+        self.bytes.len() >= SHORT_BLOCK_BYTES
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{format::tree::Time, id::ChunkId};
+    use crate::{
+        format::tree::{Kind, Time},
+        id::ChunkId,
+    };
+
+    const TREE: SnapshotId = SnapshotId::from_bytes([7; 32]);
 
     fn state(inode: u64) -> FileState {
         FileState {
@@ -199,47 +415,146 @@ mod tests {
         StatCacheReader::new(Some(bytes))
     }
 
+    fn file(number: u64) -> KnownEntry {
+        KnownEntry::File(KnownFile {
+            state: state(number),
+            rights: [0; 3],
+            xattrs: Vec::new(),
+            extents: extents(),
+        })
+    }
+
+    fn folder(text: &[u8]) -> Entry {
+        Entry { path: path(text), meta: Meta { mode: 0o755, ..Meta::default() }, kind: Kind::Directory }
+    }
+
+    fn numbered(number: u64) -> TreePath {
+        path(format!("folder/{number:08}").as_bytes())
+    }
+
+    fn many() -> Vec<u8> {
+        let mut writer = StatCacheWriter::new(Vec::new(), &TREE).unwrap();
+        for number in 0..20_000 {
+            let path = numbered(number);
+            writer.push_file(path.as_bytes(), &state(number), &Meta::default(), &extents()).unwrap();
+        }
+        let bytes = writer.finish().unwrap();
+        assert!(bytes.len() > 3 * BLOCK_BYTES);
+        bytes
+    }
+
+    /// All that is known.
+    fn all(bytes: &[u8]) -> (Vec<Known>, bool) {
+        let (mut cache, mut all) = (reader(bytes), Vec::new());
+        cache.rest(&mut |known| all.push(known.clone()));
+        (all, cache.is_whole())
+    }
+
     #[test]
     fn what_was_written_is_found_in_order() {
         let xattrs = vec![(b"user.a".to_vec(), b"1".to_vec())];
-        let mut writer = StatCacheWriter::new(Vec::new()).unwrap();
-        writer.push(&path(b"a/\xff"), &state(2), &xattrs, &extents()).unwrap();
-        writer.push(&path(b"a b"), &state(3), &Vec::new(), &[]).unwrap();
+        let mut writer = StatCacheWriter::new(Vec::new(), &TREE).unwrap();
+        writer.push_other(&folder(b"a")).unwrap();
+        let meta = Meta { mode: 0o640, uid: 1, gid: 2, xattrs: xattrs.clone(), ..Meta::default() };
+        writer.push_file(b"a/\xff", &state(2), &meta, &extents()).unwrap();
+        writer.push_unsure_file(b"a b").unwrap();
         let bytes = writer.finish().unwrap();
         let mut cache = reader(&bytes);
-        assert_eq!(cache.find(&path(b"a")), None);
-        let known = cache.find(&path(b"a/\xff")).unwrap();
-        assert_eq!((known.state, &known.xattrs, &known.extents), (state(2), &xattrs, &extents()));
-        assert_eq!(cache.find(&path(b"a/\xff\xff")), None);
-        assert_eq!(cache.find(&path(b"a b")).unwrap().state, state(3));
-        assert_eq!(cache.find(&path(b"b")), None);
+        let mut passed = Vec::new();
+        assert_eq!(cache.tree(), Some(TREE));
+        assert_eq!(cache.find(&path(b"A"), &mut |_| panic!()), None);
+        let mut encoded = Vec::new();
+        put_other(&mut encoded, &folder(b"a"));
+        let known = cache.find(&path(b"a"), &mut |_| panic!()).unwrap();
+        assert_eq!(known.what, KnownEntry::Other(encoded));
+        let known = cache.find(&path(b"a/\xff"), &mut |known| passed.push(known.path.clone())).unwrap();
+        let KnownFile { xattrs: kept, extents: held, .. } = known.file(&state(2), &meta).unwrap();
+        assert_eq!((&*kept, &*held), (&xattrs, &extents()));
+        assert_eq!(known.file(&state(3), &meta), None);
+        assert_eq!(known.file(&state(2), &Meta { mode: 0o600, ..meta }), None);
+        assert_eq!(cache.find(&path(b"a/\xff\xff"), &mut |known| passed.push(known.path.clone())), None);
+        assert_eq!(cache.find(&path(b"a b"), &mut |_| panic!()).unwrap().what, KnownEntry::UnsureFile);
+        assert_eq!(passed, [b"a".to_vec(), b"a/\xff".to_vec()]);
+        assert!(!cache.is_whole());
+        cache.rest(&mut |_| {});
+        assert!(cache.is_whole());
         // Of a file that is not whole, or of another kind, nothing is known.
         for len in 0..bytes.len() {
-            assert_eq!(reader(&bytes[..len]).find(&path(b"a/\xff")), None);
+            assert!(!all(&bytes[..len]).1);
         }
-        assert_eq!(reader(b"pstore/stat/2\n and so on").find(&path(b"a")), None);
+        assert_eq!(reader(b"pstore/stat/3\n and so on").tree(), None);
     }
 
     #[test]
     fn what_comes_before_a_damaged_block_is_known() {
-        let mut writer = StatCacheWriter::new(Vec::new()).unwrap();
-        let name = |number: u64| path(format!("folder/{number:08}").as_bytes());
-        for number in 0..20_000 {
-            writer.push(&name(number), &state(number), &Vec::new(), &extents()).unwrap();
-        }
-        let mut bytes = writer.finish().unwrap();
-        assert!(bytes.len() > 3 * BLOCK_BYTES);
-        let known = |bytes: &[u8]| {
-            let mut cache = reader(bytes);
-            (0..20_000)
-                .filter(|number| {
-                    cache.find(&name(*number)).is_some_and(|known| known.state == state(*number))
-                })
-                .count()
-        };
-        assert_eq!(known(&bytes), 20_000);
+        let mut bytes = many();
+        let (known, is_whole) = all(&bytes);
+        assert!(is_whole);
+        assert!(known.iter().zip(0..20_000).all(|(known, number)| known.what == file(number)));
         bytes[2 * BLOCK_BYTES] ^= 1;
-        let some = known(&bytes);
-        assert!(some > 1000 && some < 20_000, "{some}");
+        let (some, is_whole) = all(&bytes);
+        assert!(!is_whole && some.len() > 1000 && some.len() < 20_000, "{}", some.len());
+    }
+
+    /// A copy with changes has what a cache has that is written from scratch.
+    #[test]
+    fn a_copy_has_everything_but_what_is_changed() {
+        let bytes = many();
+        for changed in [vec![], vec![0], vec![7, 8, 9_000], vec![19_999], (0..20_000).collect()] {
+            let mut cache = reader(&bytes);
+            let mut writer = StatCacheWriter::new(Vec::new(), &TREE).unwrap();
+            for number in &changed {
+                let path = numbered(*number);
+                cache.copy(Some(&path), &mut writer).unwrap();
+                // Every third is left out, and every second one is new.
+                if number % 3 > 0 {
+                    writer.push_unsure_file(path.as_bytes()).unwrap();
+                }
+                if number % 2 > 0 {
+                    writer.push_unsure_file(&[path.as_bytes(), b".new"].concat()).unwrap();
+                }
+            }
+            cache.copy(None, &mut writer).unwrap();
+            let copied = writer.finish().unwrap();
+            let mut expected = Vec::new();
+            for number in 0..20_000 {
+                let path = numbered(number).as_bytes().to_vec();
+                let is_changed = changed.contains(&number);
+                if !is_changed || number % 3 > 0 {
+                    let what = if is_changed { KnownEntry::UnsureFile } else { file(number) };
+                    expected.push(Known { path: path.clone(), what });
+                }
+                if is_changed && number % 2 > 0 {
+                    let path = [&path[..], b".new"].concat();
+                    expected.push(Known { path, what: KnownEntry::UnsureFile });
+                }
+            }
+            assert!(all(&copied) == (expected, true), "{} changes", changed.len());
+        }
+    }
+
+    #[test]
+    fn blocks_stay_few_however_often_they_are_copied() {
+        let mut bytes = many();
+        let len = bytes.len();
+        for round in 0..200 {
+            let mut cache = reader(&bytes);
+            let mut writer = StatCacheWriter::new(Vec::new(), &TREE).unwrap();
+            let path = numbered(round * 97);
+            cache.copy(Some(&path), &mut writer).unwrap();
+            writer.push_file(path.as_bytes(), &state(round * 97), &Meta::default(), &extents()).unwrap();
+            cache.copy(None, &mut writer).unwrap();
+            bytes = writer.finish().unwrap();
+        }
+        assert_eq!(all(&bytes), all(&many()));
+        assert!(bytes.len() < len + len / 100, "{} {len}", bytes.len());
+    }
+
+    #[test]
+    fn what_is_damaged_is_not_copied() {
+        let mut bytes = many();
+        bytes[2 * BLOCK_BYTES] ^= 1;
+        let mut writer = StatCacheWriter::new(Vec::new(), &TREE).unwrap();
+        reader(&bytes).copy(None, &mut writer).unwrap_err();
     }
 }

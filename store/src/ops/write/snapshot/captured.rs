@@ -2,12 +2,12 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    io::{self, BufWriter},
+    io::{self, BufWriter, Write},
     sync::Arc,
 };
 
 use super::{
-    plan::{FromStart, Plan},
+    plan::{FromStart, Plan, PlannedChange},
     tree_cutter::TreeCutter,
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
         root::Root,
         tree::{Entry, Kind, TreePath},
     },
-    id::ChunkId,
+    id::{ChunkId, SnapshotId},
     tree::{
         read_log::{ReadFile, ReadLog, ReadLogReader},
         stat_cache::{StatCacheReader, StatCacheWriter},
@@ -40,6 +40,12 @@ pub(super) struct Reads {
 pub(super) struct Captured {
     pub plan: Arc<Plan>,
     pub reads: Arc<Reads>,
+}
+
+/// What has become of the tree that was captured the last time, in the order of paths.
+pub(super) enum Edit {
+    Gone(TreePath),
+    Put(Taken),
 }
 
 /// An entry of the tree.
@@ -72,6 +78,28 @@ impl Captured {
         Ok(cutter.finish())
     }
 
+    /// What makes this tree of the one that was captured the last time, if that is known, and little.
+    pub fn edits(&self) -> Result<Option<Vec<Edit>>> {
+        let Some((_, changes)) = &self.plan.changes else { return Ok(None) };
+        let mut runs = [&self.reads.runs[0], &self.reads.runs[1]].map(ReadLog::files);
+        let (mut edits, mut read_again) = (Vec::new(), 0);
+        for change in changes {
+            edits.push(match change {
+                PlannedChange::Gone(path) => Edit::Gone(path.clone()),
+                PlannedChange::Put(entry) => Edit::Put(Taken { entry: entry.clone(), file: None }),
+                PlannedChange::Read(entry, choice) => {
+                    let read = (runs[usize::from(*choice == Choice::ReadLast)].next_file()?, 0);
+                    let again = self.reads.again.get(&entry.path).cloned();
+                    read_again += usize::from(again.is_some());
+                    let (file, round) = again.unwrap_or(read);
+                    Edit::Put(Taken::read(entry.clone(), file, round))
+                }
+            });
+        }
+        // Others that were read again have not changed, but what they consist of is not at hand.
+        Ok((read_again == self.reads.again.len()).then_some(edits))
+    }
+
     /// The files that have any of these chunks, and whether each had been read.
     pub fn with_chunks(&self, chunks: &HashSet<ChunkId>) -> Result<Vec<(TreePath, bool)>> {
         let mut found = Vec::new();
@@ -100,23 +128,57 @@ impl Captured {
 
     /// Remembers the states of files that may be trusted next time: of those that were kept, and of those that
     /// were read if the round in which they were says so.
-    pub fn remember(&self, store: &TenantStore, rounds: &[StatTrust]) {
+    pub fn remember(&self, store: &TenantStore, tree: &SnapshotId, rounds: &[StatTrust]) {
         let (Some(cache), Some(name)) = (&store.cache, &self.plan.cache_name) else { return };
         cache.write_with(CacheKind::Stat, name, |file| {
-            let mut writer = StatCacheWriter::new(BufWriter::new(file))?;
-            for taken in self.entries() {
-                let Taken { entry, file: Some((state, round)) } = taken.map_err(io::Error::other)? else {
-                    continue;
-                };
-                let allows = |round: usize| rounds.get(round).is_some_and(|trust| trust.allows(&state));
-                if let Kind::File { extents, .. } = &entry.kind
-                    && round.is_none_or(allows)
-                {
-                    writer.push(&entry.path, &state, &entry.meta.xattrs, extents)?;
+            let mut writer = StatCacheWriter::new(BufWriter::new(file), tree)?;
+            match self.edits().map_err(io::Error::other)? {
+                Some(edits) => {
+                    let mut known = self.plan.known();
+                    for edit in &edits {
+                        match edit {
+                            Edit::Gone(path) => known.copy(Some(path), &mut writer)?,
+                            Edit::Put(taken) => {
+                                known.copy(Some(&taken.entry.path), &mut writer)?;
+                                taken.remember(&mut writer, rounds)?;
+                            }
+                        }
+                    }
+                    known.copy(None, &mut writer)?;
+                }
+                None => {
+                    for taken in self.entries() {
+                        taken.map_err(io::Error::other)?.remember(&mut writer, rounds)?;
+                    }
                 }
             }
-            io::Write::flush(&mut writer.finish()?)
+            writer.finish()?.flush()
         });
+    }
+}
+
+impl Taken {
+    /// A file that was found as `entry`, and read in this round. What was seen while reading counts, not what the
+    /// walk saw before.
+    fn read(mut entry: Entry, file: ReadFile, round: usize) -> Self {
+        let ReadFile { seen, extents } = file;
+        entry.meta.mtime = seen.state.mtime;
+        entry.meta.xattrs = seen.xattrs;
+        entry.set_extents(extents);
+        Self { entry, file: Some((seen.state, Some(round))) }
+    }
+
+    /// The state of a file is remembered only if that tells whether it has changed.
+    fn remember<W: Write>(&self, writer: &mut StatCacheWriter<W>, rounds: &[StatTrust]) -> io::Result<()> {
+        let Some((state, round)) = &self.file else { return writer.push_other(&self.entry) };
+        let allows = |round: usize| rounds.get(round).is_some_and(|trust| trust.allows(state));
+        let path = self.entry.path.as_bytes();
+        match &self.entry.kind {
+            Kind::File { extents, .. } if round.is_none_or(allows) => {
+                writer.push_file(path, state, &self.entry.meta, extents)
+            }
+            _ => writer.push_unsure_file(path),
+        }
     }
 }
 
@@ -158,15 +220,12 @@ impl Entries<'_> {
             Choice::ReadFirst => Some((self.runs[0].next_file()?, 0)),
             Choice::ReadLast => Some((self.runs[1].next_file()?, 0)),
         };
-        if let Some((ReadFile { seen, extents }, round)) = self.again.get(&entry.path).cloned().or(read) {
-            // What was seen while reading counts, not what the walk saw before.
-            entry.meta.mtime = seen.state.mtime;
-            entry.meta.xattrs = seen.xattrs;
-            entry.set_extents(extents);
-            return Ok(Taken { entry, file: Some((seen.state, Some(round))) });
+        if let Some((file, round)) = self.again.get(&entry.path).cloned().or(read) {
+            return Ok(Taken::read(entry, file, round));
         }
         if let Some(known) = &mut self.known {
-            let known = known.find(&entry.path).filter(|known| known.state == found.state);
+            let known =
+                known.find(&entry.path, &mut |_| {}).and_then(|known| known.file(&found.state, &entry.meta));
             let lost =
                 || Error::Internal { what: "a cache of file states changed while it was used".to_owned() };
             let known = known.ok_or_else(lost)?;

@@ -10,21 +10,21 @@ use std::{
 use super::{Capture, size::Sizes};
 use crate::{
     Error, Result,
-    content::{TenantStore, cache::CacheKind, workers::blocking},
+    content::{cache::CacheKind, workers::blocking},
     error::IoContext,
     format::{
         FormatError,
         record::Counts,
-        segment::{SegmentWriter, snapshot_id},
         tree::{Entry, Kind, TreePath},
         tree_limits::Tally,
     },
-    id::{ChunkId, SnapshotId},
+    id::SnapshotId,
     ops::write::Totals,
     progress::Tick,
     tree::{
+        codec::put_other,
         root_dir::RootDir,
-        stat_cache::StatCacheReader,
+        stat_cache::{Known, KnownEntry, StatCacheReader},
         walk::{Found, FoundFile, Skipped, walk},
         walk_log::{Choice, Logged, WalkLog},
     },
@@ -39,6 +39,20 @@ const LARGE_BYTES: u64 = 128 << 10;
 const FEW_FILES: usize = 1024;
 /// The names of so many entries near the top are kept at hand, for whoever guesses by them.
 const TOP_NAMES: usize = 4096;
+
+/// Up to so many changes since the last time are kept at hand. If there are more, the tree is cut anew.
+const FEW_CHANGES: usize = 4096;
+
+/// What is otherwise than it was the last time. Changes have the order of paths.
+#[derive(Debug)]
+pub(super) enum PlannedChange {
+    /// What was there is gone, with all below it.
+    Gone(TreePath),
+    /// An entry that is no regular file.
+    Put(Entry),
+    /// A file that must be read.
+    Read(Entry, Choice),
+}
 
 /// What was found, and what becomes of it.
 #[derive(Debug)]
@@ -56,8 +70,8 @@ pub(super) struct Plan {
     few: Option<Vec<(TreePath, FoundFile, Choice)>>,
     /// The entries in the upper two levels, for guesses; not all, if there are many.
     pub top: Vec<Entry>,
-    /// The id of the tree, if nothing must be read to know it.
-    pub id: Option<SnapshotId>,
+    /// The tree that was captured the last time, and what has changed since, unless that is much.
+    pub changes: Option<(SnapshotId, Vec<PlannedChange>)>,
     exclusions: Vec<String>,
     pub threads: usize,
     /// What was known before.
@@ -85,13 +99,13 @@ impl Plan {
                 to_read: [0; 2],
                 few: Some(Vec::new()),
                 top: Vec::new(),
-                id: None,
+                changes: None,
                 exclusions,
                 threads,
                 cache,
                 cache_name,
             };
-            plan.survey(&store)?;
+            plan.survey()?;
             match max_bytes {
                 Some(limit) if plan.totals.bytes > limit => Err(plan.too_large(limit)?),
                 _ => Ok(plan),
@@ -105,12 +119,12 @@ impl Plan {
     }
 
     /// Walks the directory beside what was known of it.
-    fn survey(&mut self, store: &TenantStore) -> Result<()> {
+    fn survey(&mut self) -> Result<()> {
         let Self { root, log, totals, kept, to_read, few, top, cache, exclusions, threads, .. } = &mut *self;
         let (mut known, mut tally) = (known(cache.as_ref()), Tally::default());
-        let mut tree = Some(TreeId::new(store));
+        let mut changes = Changes(known.tree().map(|_| Vec::new()));
         let is_excluded = |path: &TreePath| is_excluded(exclusions, path);
-        let skipped = walk(root, &is_excluded, *threads, &mut |mut found| {
+        let skipped = walk(root, &is_excluded, *threads, &mut |found| {
             // Before anything is stored: what could not be read back is not worth it.
             let added = tally.add(&found.entry, u64::MAX);
             added.map_err(|error| unusable(root, &found.entry, &error))?;
@@ -118,11 +132,12 @@ impl Plan {
             if top.len() < TOP_NAMES && is_near_the_top(&found.entry) {
                 top.push(found.entry.clone());
             }
-            let mut choice = Choice::Keep;
+            let known = known.find(&found.entry.path, &mut |passed| changes.gone(passed));
             if let Some(file) = found.file {
                 totals.bytes += file.state.size;
-                let known = known.find(&found.entry.path).filter(|known| known.state == file.state);
-                choice = match known {
+                let other = known.as_ref().is_some_and(|known| matches!(known.what, KnownEntry::Other(_)));
+                let known = known.and_then(|known| known.file(&file.state, &found.entry.meta));
+                let choice = match known {
                     Some(_) => Choice::Keep,
                     None if file.state.size < LARGE_BYTES => Choice::ReadFirst,
                     None => Choice::ReadLast,
@@ -136,23 +151,19 @@ impl Plan {
                 if choice != Choice::Keep {
                     *few = few.take().filter(|few| few.len() < FEW_FILES);
                     few.iter_mut().for_each(|few| few.push((found.entry.path.clone(), file, choice)));
-                }
-                if let Some(known) = known {
-                    found.entry.meta.xattrs = std::mem::take(&mut known.xattrs);
-                    found.entry.set_extents(std::mem::take(&mut known.extents));
+                    changes.read(&found.entry, choice, other);
                 }
             } else {
-                log.push(&found, choice);
+                log.push(&found, Choice::Keep);
+                changes.compare(&found.entry, known.as_deref());
             }
-            if choice != Choice::Keep {
-                tree = None;
-            }
-            let pushed = tree.as_mut().map_or(Ok(()), |tree| tree.push(&found.entry));
-            pushed.map_err(|error| unusable(root, &found.entry, &error))
+            Ok(())
         })?;
+        known.rest(&mut |passed| changes.gone(passed));
         totals.counts.skipped = skipped.total();
         self.skipped = skipped;
-        self.id = tree.map(TreeId::finish);
+        // Of a cache that is damaged, nobody knows what was in the rest of it.
+        self.changes = known.tree().filter(|_| known.is_whole()).zip(changes.0);
         Ok(())
     }
 
@@ -162,6 +173,12 @@ impl Plan {
             sizes.add(&logged?.entry);
         }
         Ok(sizes.too_large(self.root.path(), self.totals.bytes, limit))
+    }
+
+    /// The tree that the directory is, if it is the one that was captured the last time.
+    pub fn unchanged(&self) -> Option<SnapshotId> {
+        let (tree, _) = self.changes.as_ref().filter(|(_, changes)| changes.is_empty())?;
+        Some(*tree)
     }
 
     /// Walks the directory once more.
@@ -210,6 +227,47 @@ impl Plan {
     }
 }
 
+/// What has changed, unless it is much.
+struct Changes(Option<Vec<PlannedChange>>);
+
+impl Changes {
+    fn push(&mut self, change: PlannedChange) {
+        self.0 = self.0.take().filter(|changes| changes.len() < FEW_CHANGES);
+        self.0.iter_mut().for_each(|changes| changes.push(change));
+    }
+
+    /// Something that was there is not there now.
+    fn gone(&mut self, known: &Known) {
+        match TreePath::new(known.path.clone()) {
+            Ok(path) => self.push(PlannedChange::Gone(path)),
+            // Nobody has stored that.
+            Err(_) => self.0 = None,
+        }
+    }
+
+    /// A file must be read. Whether there was something `other` that is no file.
+    fn read(&mut self, entry: &Entry, choice: Choice, other: bool) {
+        if other {
+            self.push(PlannedChange::Gone(entry.path.clone()));
+        }
+        self.push(PlannedChange::Read(entry.clone(), choice));
+    }
+
+    /// This is no regular file.
+    fn compare(&mut self, entry: &Entry, known: Option<&Known>) {
+        let mut encoded = Vec::new();
+        put_other(&mut encoded, entry);
+        match known.map(|known| &known.what) {
+            Some(KnownEntry::Other(before)) if *before == encoded => return,
+            // What is below a directory stays.
+            Some(KnownEntry::Other(before)) if before.first() == encoded.first() => {}
+            Some(_) => self.push(PlannedChange::Gone(entry.path.clone())),
+            None => {}
+        }
+        self.push(PlannedChange::Put(entry.clone()));
+    }
+}
+
 /// Those of a few files that are read in this run.
 fn of_run(
     few: &[(TreePath, FoundFile, Choice)],
@@ -221,32 +279,6 @@ fn of_run(
 
 fn is_near_the_top(entry: &Entry) -> bool {
     entry.path.as_bytes().iter().filter(|byte| **byte == b'/').count() < 2
-}
-
-/// Finds the id of a tree, and keeps nothing else of it.
-struct TreeId<'a> {
-    store: &'a TenantStore,
-    writer: SegmentWriter,
-    segments: Vec<ChunkId>,
-}
-
-impl<'a> TreeId<'a> {
-    fn new(store: &'a TenantStore) -> Self {
-        Self { store, writer: SegmentWriter::default(), segments: Vec::new() }
-    }
-
-    fn push(&mut self, entry: &Entry) -> crate::format::Result<()> {
-        self.writer.push(entry)?;
-        let key = self.store.key();
-        self.segments.extend(self.writer.take_finished().iter().map(|segment| key.id_of(&segment.bytes)));
-        Ok(())
-    }
-
-    fn finish(mut self) -> SnapshotId {
-        let key = self.store.key();
-        self.segments.extend(self.writer.finish().iter().map(|segment| key.id_of(&segment.bytes)));
-        snapshot_id(key, self.segments.into_iter())
-    }
 }
 
 /// Reads a file from its start, beside others who do.

@@ -24,7 +24,7 @@ use crate::{
         unfinished::TakenOver, workers::blocking,
     },
     format::{health::Health, record::Record},
-    id::RecordId,
+    id::{RecordId, SnapshotId},
     ops::{
         pointer_move,
         write::{self, Barred, Finished, ReadBase, SnapshotWriter},
@@ -41,6 +41,8 @@ pub(super) struct DirectorySource<'a> {
     before: Option<StatTrust>,
     /// Tells for each round of reading which of the files may be trusted next time, once that is known.
     rounds: Vec<JoinHandle<StatTrust>>,
+    /// The tree that the directory is, once it was cut.
+    tree_id: Option<SnapshotId>,
     /// The tree that was stored, to be kept for the next write.
     stored: Option<(Arc<SnapshotTree>, RecordId, u64)>,
     read_files: u64,
@@ -93,6 +95,7 @@ impl<'a> DirectorySource<'a> {
             captured: Captured { plan, reads: Arc::default() },
             before,
             rounds: Vec::new(),
+            tree_id: None,
             stored: None,
             read_files: 0,
             capturing: Duration::ZERO,
@@ -133,6 +136,7 @@ impl<'a> DirectorySource<'a> {
     fn remember(&mut self) -> JoinHandle<Result<()>> {
         let (store, captured) = (self.capture.store.clone(), self.captured.clone());
         let (stored, rounds) = (self.stored.take(), std::mem::take(&mut self.rounds));
+        let tree_id = self.tree_id;
         tokio::spawn(async move {
             let rounds: Vec<_> = futures::future::join_all(rounds).await.into_iter().collect();
             blocking(move || {
@@ -141,7 +145,9 @@ impl<'a> DirectorySource<'a> {
                 }
                 // One that ended badly trusts nothing.
                 let rounds: Vec<_> = rounds.into_iter().map(Result::unwrap_or_default).collect();
-                captured.remember(&store, &rounds);
+                if let Some(tree_id) = tree_id {
+                    captured.remember(&store, &tree_id, &rounds);
+                }
                 Ok(())
             })
             .await
@@ -154,6 +160,7 @@ impl<'a> DirectorySource<'a> {
             let began = Instant::now();
             let ingested = self.read(again).await?;
             let (mut tree, unchanged) = self.judge().await?;
+            self.tree_id = Some(tree.id);
             self.capturing += began.elapsed();
             if let Some(base) = self.writer.base().filter(|base| is_whole(base, tree.id)) {
                 self.writer.flush().await?;

@@ -7,13 +7,14 @@ use crate::{
     Error, Result,
     content::{
         chunk_fetcher::startup::First, ingest::Ingested, meta::NewTree, snapshot_tree::SnapshotTree,
-        workers::blocking,
+        tree_editor::TreeEditor, workers::blocking,
     },
     format::tree::TreePath,
     ops::write::snapshot::{
         Request,
-        captured::Reads,
+        captured::{Edit, Reads},
         reading::{Directory, before_reading},
+        snapshot_id,
     },
     tree::walk::FoundFile,
 };
@@ -68,9 +69,34 @@ impl DirectorySource<'_> {
 
     /// The tree as it was read.
     pub(super) async fn tree(&self) -> Result<NewTree> {
+        match self.edited().await {
+            Ok(Some(tree)) => return Ok(tree),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::info!(%error, "the current snapshot cannot be edited; its tree is cut anew")
+            }
+        }
         let (store, captured) = (self.capture.store.clone(), self.captured.clone());
         let base = self.writer.base_tree();
         blocking(move || captured.tree(&store, base.as_deref().map(SnapshotTree::root))).await
+    }
+
+    /// The same, if little has changed since the base, and the directory was that.
+    async fn edited(&self) -> Result<Option<NewTree>> {
+        let (Some(base), Some(tree)) = (self.writer.base(), self.writer.base_tree()) else { return Ok(None) };
+        let before = self.captured.plan.changes.as_ref().map(|(before, _)| *before);
+        if before.is_none() || snapshot_id(base) != before {
+            return Ok(None);
+        }
+        let Some(edits) = self.captured.edits()? else { return Ok(None) };
+        let mut editor = TreeEditor::new(self.capture.store, Some(tree));
+        for edit in edits {
+            match edit {
+                Edit::Gone(path) => editor.remove(&path).await?,
+                Edit::Put(taken) => editor.put(&taken.entry).await?,
+            }
+        }
+        Ok(Some(editor.finish().await?.tree))
     }
 
     /// Whether the directory is still what was read.
