@@ -161,9 +161,9 @@ impl Plan {
         })?;
         known.rest(&mut |passed| changes.gone(passed));
         totals.counts.skipped = skipped.total();
-        self.skipped = skipped;
         // Of a cache that is damaged, nobody knows what was in the rest of it.
-        self.changes = known.tree().filter(|_| known.is_whole()).zip(changes.0);
+        let changes = known.tree().filter(|_| known.is_whole()).zip(changes.0);
+        (self.skipped, self.changes) = (skipped, changes);
         Ok(())
     }
 
@@ -233,7 +233,9 @@ struct Changes(Option<Vec<PlannedChange>>);
 impl Changes {
     fn push(&mut self, change: PlannedChange) {
         self.0 = self.0.take().filter(|changes| changes.len() < FEW_CHANGES);
-        self.0.iter_mut().for_each(|changes| changes.push(change));
+        if let Some(changes) = &mut self.0 {
+            changes.push(change);
+        }
     }
 
     /// Something that was there is not there now.
