@@ -60,7 +60,7 @@ impl Credentials {
         let cookie = self.cookie.as_ref().filter(|_| self.authorization.is_none())?;
         let named = |name: &str| server.tokens.named(name);
         let (token, end) = cookie.token(&server.login_key, named, clock::unix_ms())?;
-        Some((cookie, token, end))
+        (!server.ended_logins.has(&token, cookie)).then_some((cookie, token, end))
     }
 
     /// Fails unless the page itself makes the browser ask. A browser sends its cookie by itself.

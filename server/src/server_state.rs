@@ -10,7 +10,7 @@ use crate::{
     kept_answers::KeptAnswers,
     live_jobs::LiveJobs,
     lock_queues::LockQueues,
-    login::LoginKey,
+    login::{EndedLogins, LoginKey},
     mounts::Mounts,
     overview_reads::OverviewReads,
     problem::Refusal,
@@ -55,6 +55,8 @@ pub(crate) struct Server {
     pub(crate) tls: Option<Tls>,
     /// Signs the cookies of the page.
     pub(crate) login_key: LoginKey,
+    /// The cookies whose users have logged out.
+    pub(crate) ended_logins: EndedLogins,
     /// Summaries of all tenants, from which the page is answered.
     pub(crate) overview: Arc<OverviewReads>,
     pub(crate) rates: Rates,
@@ -112,6 +114,7 @@ impl Server {
             tokens,
             tls,
             login_key,
+            ended_logins: EndedLogins::default(),
             overview: Arc::default(),
             rates,
             work: UnfinishedWork::default(),

@@ -69,6 +69,11 @@ impl LoginCookie {
         (version == VERSION && is_signed && now_ms < end && !token.is_expired(now_ms)).then_some((token, end))
     }
 
+    /// What tells it from all other cookies.
+    pub(super) fn nonce(&self) -> Option<&str> {
+        self.0.split('.').nth(2)
+    }
+
     /// What the page must send with a change.
     pub(crate) fn csrf(&self, key: &LoginKey) -> String {
         key.sign("csrf", &[&self.0]).to_hex().to_string()

@@ -45,7 +45,7 @@ pub(super) static ROUTES: &[Route] = &[
         Method::DELETE,
         "/v1/login",
         Open,
-        "Takes the cookie of a browser back",
+        "Takes the cookie of a browser back, and ends it at this server",
         Document(sent::<LogoutOutcome>),
         |call| Box::pin(log_out(call)),
     ),
@@ -121,7 +121,12 @@ async fn login(call: Call) -> Answer {
     })
 }
 
-async fn log_out(_: Call) -> Answer {
+/// A page of another site cannot end a log-in, but nobody is kept from leaving.
+async fn log_out(call: Call) -> Answer {
+    let login = call.shown.login(&call.server).filter(|_| !call.shown.is_of_another_site);
+    if let Some((cookie, token, end)) = login {
+        call.server.ended_logins.add(&token, cookie, end, clock::unix_ms());
+    }
     let mut response = answer(&LogoutOutcome { outcome: "logged_out" })?;
     response.headers_mut().insert(header::SET_COOKIE, cleared());
     Ok(response)

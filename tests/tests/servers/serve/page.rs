@@ -135,8 +135,6 @@ fn a_cookie_ends_with_its_token_and_with_the_key_of_its_server() {
     ask(&one).expect(200);
     ask(&two).expect(200);
     ask(&other).refused(401, "denied");
-    let gone = with_cookie(&one, "DELETE /v1/login", &cookie, &[], None);
-    assert!(set_cookie(&gone).contains("max-age=0"), "{gone:?}");
     // Another secret under the same name is another token.
     let text = fs::read_to_string(&scene.tokens.path).unwrap();
     let line = text.lines().find(|line| line.starts_with("sha256")).unwrap();
@@ -144,4 +142,26 @@ fn a_cookie_ends_with_its_token_and_with_the_key_of_its_server() {
     ask(&one).refused(401, "denied");
     fs::write(&scene.tokens.path, "").unwrap();
     ask(&two).refused(401, "denied");
+}
+
+#[test]
+fn a_log_out_ends_the_cookie_wherever_a_copy_of_it_is() {
+    let scene = Scene::new();
+    let secret = scene.token("acme", "read");
+    let server = scene.serve();
+    let ask = |cookie: &str| with_cookie(&server, &format!("GET {ALICE}"), cookie, &[], None);
+    let [(cookie, _), (other, _)] = [(); 2].map(|()| logged_in(&server, &secret));
+    // A page of another site logs nobody out.
+    let foreign = ["Sec-Fetch-Site: cross-site".to_owned()];
+    with_cookie(&server, "DELETE /v1/login", &cookie, &foreign, None).expect(200);
+    ask(&cookie).expect(200);
+    let gone = with_cookie(&server, "DELETE /v1/login", &cookie, &[], None);
+    assert!(set_cookie(&gone).contains("max-age=0"), "{gone:?}");
+    ask(&cookie).refused(401, "denied");
+    with_cookie(&server, "GET /v1/login", &cookie, &[], None).refused(401, "denied");
+    // Somebody else who uses the token, or the same person elsewhere, stays.
+    ask(&other).expect(200);
+    // To leave twice, or without having come, is no mistake.
+    with_cookie(&server, "DELETE /v1/login", &cookie, &[], None).expect(200);
+    server.call("DELETE /v1/login", None, None).expect(200);
 }
