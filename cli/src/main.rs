@@ -10,6 +10,7 @@ mod daemon;
 mod json_log;
 mod progress;
 mod table;
+mod top;
 mod verbs;
 
 use std::{process::ExitCode, time::Duration};

@@ -52,6 +52,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("snapshot", of::<verbs::snapshot::SnapshotOutcome>("snapshot")),
         ("stats", of::<verbs::stats::StatsOutcome>("stats")),
         ("tag", of::<verbs::tag::TagOutcome>("tag")),
+        ("top", of::<verbs::top::TopOutcome>("top")),
         ("unmount", of::<verbs::unmount::UnmountOutcome>("unmount")),
         ("verify", of::<verbs::verify::VerifyOutcome>("verify")),
     ]

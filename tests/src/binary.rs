@@ -114,17 +114,22 @@ impl Host {
                 command
             }
         };
-        // Nothing of whoever runs the tests.
+        self.prepare(&mut command);
+        // In front: behind the command of a `run` it would be that command's.
+        command.arg("--json").args(arguments);
+        command.stdin(Stdio::null()).stdout(stdout.reopen().unwrap()).stderr(stderr.reopen().unwrap());
+        Running { child: command.spawn().unwrap(), stdout, stderr }
+    }
+
+    /// Has the command run on this host, with nothing of whoever runs the tests.
+    pub fn prepare(&self, command: &mut Command) {
         for (name, _) in env::vars_os() {
             let text = name.to_string_lossy();
             if ["AWS_", "PSTORE_", "XDG_"].iter().any(|prefix| text.starts_with(prefix)) {
                 command.env_remove(name);
             }
         }
-        // In front: behind the command of a `run` it would be that command's.
-        command.arg("--json").args(arguments).envs(self.variables.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::null()).stdout(stdout.reopen().unwrap()).stderr(stderr.reopen().unwrap());
-        Running { child: command.spawn().unwrap(), stdout, stderr }
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
     }
 
     pub fn run<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Ended {

@@ -32,6 +32,7 @@ pub mod server;
 pub mod soak;
 pub mod store_fixture;
 pub mod tarball;
+pub mod terminal;
 pub mod tree;
 pub mod vectors;
 

@@ -14,7 +14,7 @@ Usage: pstore [OPTIONS] COMMAND        (pstore help COMMAND tells more)
   show, ls, cat, find, history, diff, verify   inspect and check snapshots
   rollback, delete, tag, untag, expect   go back, delete, tag; set expectations
   retention plan|apply, gc, stats   delete by rules; free space; count bytes
-  lock, force-unlock, reap, log   hold, take away, clean up locks; show events
+  lock, force-unlock, reap, log, top   hold, take away locks; show events; watch
   serve, token, metrics, export, import, init, doctor, config, completions, man
 
   --store URL       file:///path or s3://bucket/prefix   [env: PSTORE_STORE]

@@ -16,6 +16,7 @@ mod run;
 #[cfg(test)]
 mod runbook_tests;
 mod serve;
+mod top;
 mod value;
 mod verb;
 
@@ -33,6 +34,7 @@ pub(crate) use mount::{
 };
 pub(crate) use run::RunArgs;
 pub(crate) use serve::{ServeArgs, TokenArgs, TokenNewArgs, TokenVerb};
+pub(crate) use top::TopArgs;
 pub(crate) use verb::{
     CompletionsArgs, ConfigArgs, ConfigVerb, DiffArgs, DoctorArgs, HistoryArgs, InitArgs, ListArgs, ManArgs,
     RestoreArgs, ShowArgs, SnapshotArgs, StatsArgs, Verb, VerifyArgs,
@@ -79,9 +81,11 @@ pub(crate) fn parse_words(words: impl IntoIterator<Item = OsString>) -> Result<I
     let matches =
         command().try_get_matches_from(asking_for_help(words)).map_err(|error| Refusal(meant(error)))?;
     let Line { global, verb } = Line::from_arg_matches(&matches).map_err(Refusal)?;
+    // Remarks would tear the frames.
+    let is_drawn = matches!(&verb, Verb::Top(args) if args.is_live(global.json));
     let console = Console {
         json: global.json,
-        quiet: global.quiet,
+        quiet: global.quiet || is_drawn,
         verbose: global.verbose,
         json_log: matches!(&verb, Verb::Serve(args) if args.json_log),
     };

@@ -27,6 +27,7 @@ use super::{
     profile_ref::ChosenArgs,
     run::RunArgs,
     serve::{ServeArgs, TokenArgs},
+    top::TopArgs,
     value::{seconds, sha_prefix, share},
 };
 
@@ -68,6 +69,7 @@ pub(crate) enum Verb {
     Serve(ServeArgs),
     Token(TokenArgs),
     Metrics(MetricsArgs),
+    Top(TopArgs),
     Doctor(DoctorArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
@@ -85,10 +87,14 @@ impl Verb {
         }
     }
 
-    /// Whether it handles signals itself: it runs a command of the user's, or serves a mount or callers.
+    /// Whether it handles signals itself: it runs a command of the user's, draws on a terminal, or serves a
+    /// mount or callers.
     pub(crate) fn sees_to_signals(&self) -> bool {
         match self {
-            Self::Run(_) | Self::Serve(_) | Self::Lock(LockArgs { verb: LockVerb::Hold(_) }) => true,
+            Self::Run(_)
+            | Self::Serve(_)
+            | Self::Top(_)
+            | Self::Lock(LockArgs { verb: LockVerb::Hold(_) }) => true,
             Self::Mount(args) => args.foreground || args.daemon,
             Self::Reap(args) => args.every.is_some(),
             _ => false,

@@ -36,6 +36,7 @@ mod snapshot;
 mod stats;
 mod tag;
 mod token;
+mod top;
 mod unmount;
 mod verify;
 
@@ -144,6 +145,9 @@ async fn done(
         Verb::Serve(args) => serve::run(engine()?, &invocation.global, args).await,
         Verb::Token(args) => token::run(console, args),
         Verb::Metrics(_) => metrics::run(&Settings::load(&invocation.global.overrides())?, console),
+        Verb::Top(args) => {
+            top::run(engine, &Settings::load(&invocation.global.overrides())?, console, args).await
+        }
         Verb::Doctor(args) => doctor::run(engine()?, args).await,
         Verb::Config(args) => config::run(&Settings::load(&invocation.global.overrides())?, args),
         Verb::Completions(args) => Ok(completions::run(args)),

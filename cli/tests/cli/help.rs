@@ -2,7 +2,7 @@
 
 use crate::test_host::TestHost;
 
-pub const VERBS: [&str; 38] = [
+pub const VERBS: [&str; 39] = [
     "init",
     "snapshot",
     "list",
@@ -37,6 +37,7 @@ pub const VERBS: [&str; 38] = [
     "serve",
     "token",
     "metrics",
+    "top",
     "doctor",
     "config",
     "completions",

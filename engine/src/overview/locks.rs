@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     facts::{LockFacts, TenantOverview},
@@ -12,7 +12,7 @@ use super::{
 use crate::{outcome::LineageFields, verbs::lock::LockState};
 
 /// A lock that is not free.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OverviewLock {
     /// The run that holds it.
     pub holder_run_id: String,
@@ -33,7 +33,7 @@ pub struct OverviewLock {
 }
 
 /// A lock, and whose it is.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct HeldLock {
     /// The profile of the lock.
     #[serde(flatten)]
@@ -44,7 +44,7 @@ pub struct HeldLock {
 }
 
 /// The locks of many profiles.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LockPage {
     /// When the store was listed, by the server's clock: that of the tenant that was listed first.
     pub as_of_ms: u64,

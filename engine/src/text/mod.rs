@@ -7,5 +7,6 @@ pub mod path;
 pub mod plain;
 pub mod reason;
 pub mod secret;
+pub mod shell;
 pub mod size;
 pub mod time;

@@ -33,5 +33,6 @@ pub mod show;
 pub mod snapshot;
 pub mod stats;
 pub mod tag;
+pub mod top;
 pub mod unmount;
 pub mod verify;

@@ -5,7 +5,7 @@ pub mod hold;
 use std::{ops::RangeInclusive, time::Duration};
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use store::{
     ErrorKind,
     catalog::{
@@ -148,7 +148,7 @@ pub struct ReleaseLockOutcome {
 }
 
 /// Whether anybody holds a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LockState {
     /// Nobody.

@@ -1,7 +1,7 @@
 //! `remote` lists the sessions of all hosts that keep a tenant's snapshots, and releases one.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use store::{
     ErrorKind,
     catalog::{pins, session_root},
@@ -29,7 +29,7 @@ pub struct RemoteSessionsOutcome {
 impl Outcome for RemoteSessionsOutcome {}
 
 /// A session of some host, and the snapshot that it keeps.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RemoteSession {
     /// Its id.
     pub session: RecordId,

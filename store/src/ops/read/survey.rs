@@ -44,6 +44,9 @@ pub struct Survey {
     looked_at_ms: u64,
     #[serde(with = "as_list")]
     lineages: Lineages,
+    /// Whether only locks are read.
+    #[serde(skip)]
+    only_locks: bool,
 }
 
 /// The objects of one lineage.
@@ -85,6 +88,11 @@ enum SeenObject {
 }
 
 impl Survey {
+    /// One that reads the locks and nothing else. It belongs into no cache.
+    pub fn of_locks() -> Self {
+        Self { only_locks: true, ..Self::default() }
+    }
+
     /// As this host left it in its cache, if it did.
     pub fn load(store: &TenantStore) -> Option<Self> {
         let bytes = store.cache.as_ref()?.read(CacheKind::Survey, CACHED_AS)?;
@@ -116,6 +124,9 @@ impl Survey {
         let (mut same, mut unread) = (Vec::new(), Vec::new());
         for entry in entries {
             let Some((lineage, kind)) = object_of(store, &entry) else { continue };
+            if self.only_locks && kind != ObjectKind::Lock {
+                continue;
+            }
             let own = (lineage.name.profile.clone(), lineage.chrome_major);
             match self.lineages.get(&own).is_some_and(|before| before.has(kind, &entry)) {
                 true => same.push((own, kind)),

@@ -22,6 +22,7 @@ mod replays;
 mod schedules;
 mod stopping;
 mod tls;
+mod top;
 mod tricks;
 mod uploads;
 
