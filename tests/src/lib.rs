@@ -33,6 +33,7 @@ pub mod soak;
 pub mod store_fixture;
 pub mod tarball;
 pub mod terminal;
+pub mod textfile_exporter;
 pub mod tree;
 pub mod vectors;
 

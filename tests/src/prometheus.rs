@@ -28,9 +28,6 @@ impl Prometheus {
     /// Starts one in `folder` that scrapes `targets` each second, with `secret`, and evaluates the rules of a file.
     #[track_caller]
     pub fn start(folder: &Path, targets: &[&str], secret: &str, rules: &Path) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap().to_string();
-        drop(free);
         fs::write(folder.join("secret"), secret).unwrap();
         let targets: Vec<String> = targets.iter().map(|target| format!("\"{target}\"")).collect();
         let config = format!(
@@ -44,6 +41,15 @@ impl Prometheus {
             folder.join("secret").display(),
             targets.join(", ")
         );
+        Self::configured(folder, &config)
+    }
+
+    /// Starts one in `folder` with this configuration.
+    #[track_caller]
+    pub fn configured(folder: &Path, config: &str) -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap().to_string();
+        drop(free);
         let path = folder.join("prometheus.yml");
         fs::write(&path, config).unwrap();
         let child = Command::new("prometheus")

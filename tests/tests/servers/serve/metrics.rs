@@ -15,7 +15,10 @@ use tests::{
     served::{Served, request, with_header},
 };
 
-use super::{ALICE, Scene, alerts, captured};
+use super::{
+    ALICE, Scene, alerts, captured,
+    uploads::{digest, exported},
+};
 
 /// A scene whose programs report, on a host of this name.
 fn reporting() -> Scene {
@@ -124,6 +127,15 @@ impl Provoked {
         self.folder.join("store/objects").join(below)
     }
 
+    /// Mounts alice's profile for a moment.
+    fn mount(&self, chrome_major: &str, is_fallback: bool) {
+        let place = tempfile::tempdir_in(&self.folder).unwrap().keep();
+        let at = place.to_str().unwrap();
+        let mounted = self.host.succeed(["mount", "acme/alice", at, "--chrome-major", chrome_major]);
+        self.host.succeed(["unmount", at]);
+        assert_eq!(!mounted["fallback"].is_null(), is_fallback, "{mounted:#}");
+    }
+
     /// Makes the lock of a profile one that has expired long ago: its file tells how old it is.
     fn age_lock(&self, profile: &str) {
         let path = self.object(&format!("snapshots/{profile}/131/lock.json"));
@@ -201,8 +213,24 @@ fn a_prometheus_counts_what_was_provoked() {
         assert_eq!(swept["evicted"].as_array().unwrap().len(), 1, "{swept:#}");
         provoked.host.succeed(["lock", "acquire", "acme/alice", "--run-id", "again", "--ttl", "5"]);
     }
+    // Who comes and finds that a holder has let it expire takes it over.
+    for _ in 0..3 {
+        provoked.age_lock("acme/alice");
+        let taken =
+            provoked.host.succeed(["lock", "acquire", "acme/alice", "--run-id", "late", "--ttl", "5"]);
+        assert_eq!(taken["outcome"], "forced_expired", "{taken:#}");
+    }
     provoked.host.succeed(["force-unlock", "acme/alice", "--reason", "a test", "--confirm"]);
     provoked.host.succeed(["gc", "--grace", "0"]);
+    for sha in &scene.shas {
+        let (archive, major) = exported(&scene, sha);
+        let query = format!("chrome_major_version={major}&sha256={}", digest(&archive));
+        let line = format!("POST /v1/profile-snapshots/acme/sent/uploads?{query}");
+        servers[0].send_bytes(&request(&line, Some(&secret), None), &archive).expect(200);
+    }
+    for (chrome_major, is_fallback) in [("131", false), ("131", false), ("140", true)] {
+        provoked.mount(chrome_major, is_fallback);
+    }
 
     // A database that is damaged already when it is captured: the snapshot is held back, and then taken all the same.
     let damaged = provoked.folder.join("damaged");
@@ -243,25 +271,30 @@ fn a_prometheus_counts_what_was_provoked() {
     // What was done last arrives last.
     prometheus.await_value(&loads("fresh_fallback"), 2.0);
     for (query, expected) in [
-        (snapshots("success"), 21.0),
+        (snapshots("success"), 23.0),
         (snapshots("skipped"), 6.0),
         (snapshots("failed"), 20.0),
-        (loads("success"), 23.0),
-        (loads("version_mismatch"), 4.0),
+        (loads("success"), 25.0),
+        (loads("version_mismatch"), 5.0),
         (loads("too_large"), 3.0),
         (loads("integrity_failed"), 3.0),
         (loads("sha_mismatch"), 4.0),
         (by("pstore_snapshots_held_back_total", "reason", "damaged"), 1.0),
         (total("pstore_first_loads_total"), 3.0),
-        // Each capture that began took the lock, and eleven commands did so by themselves.
-        (locks("acquired"), 38.0),
+        // Each capture that began took the lock, and so did each mount; eleven commands did so by themselves. An upload
+        // without a lock only looks whether anybody holds it.
+        (locks("acquired"), 41.0),
         (locks("conflict_409"), 10.0),
-        (locks("forced_expired"), 0.0),
+        (locks("forced_expired"), 3.0),
         (evictions("operator_force"), 7.0),
-        (evictions("ttl_expired"), 4.0),
+        (evictions("ttl_expired"), 7.0),
+        (by("pstore_mounts_total", "outcome", "success"), 2.0),
+        (by("pstore_mounts_total", "outcome", "fallback"), 1.0),
+        (by("pstore_mounts_total", "outcome", "failed"), 0.0),
+        (total("pstore_mount_ready_seconds_count"), 3.0),
         (total("mantis_profile_snapshot_capture_seconds_count"), 27.0),
-        (total("mantis_profile_archive_size_bytes_histogram_count"), 21.0),
-        (total("mantis_profile_uncompressed_size_bytes_histogram_count"), 21.0),
+        (total("mantis_profile_archive_size_bytes_histogram_count"), 23.0),
+        (total("mantis_profile_uncompressed_size_bytes_histogram_count"), 23.0),
         (total("mantis_profile_load_download_seconds_count"), 15.0),
         (by("pstore_gc_runs_total", "outcome", "success"), 2.0),
         (by("pstore_gc_runs_total", "outcome", "failed"), 0.0),
@@ -271,7 +304,7 @@ fn a_prometheus_counts_what_was_provoked() {
     // Each server tells the same.
     for server in targets {
         let query = format!("sum(mantis_profile_snapshot_total{{instance=\"{server}\"}})");
-        prometheus.await_value(&query, 47.0);
+        prometheus.await_value(&query, 49.0);
     }
     assert!(prometheus.value(&total("pstore_store_requests_total")).unwrap() > 100.0);
     let age = "time() - max(pstore_profile_last_good_snapshot_timestamp_seconds{profile_id=\"alice\"})";

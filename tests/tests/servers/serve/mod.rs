@@ -19,6 +19,7 @@ mod names;
 mod overview;
 mod page;
 mod replays;
+mod scenarios;
 mod schedules;
 mod stopping;
 mod tls;

@@ -17,12 +17,12 @@ use tests::{
 
 use super::{ALICE, Scene};
 
-fn digest(bytes: &[u8]) -> String {
+pub(super) fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// An archive of the snapshot with these digits, and its Chrome.
-fn exported(scene: &Scene, sha: &str) -> (Vec<u8>, u64) {
+pub(super) fn exported(scene: &Scene, sha: &str) -> (Vec<u8>, u64) {
     let folder = scene.folder.path().join("exported");
     let name = format!("acme/alice@{sha}");
     let outcome = scene.host.succeed(["export", &name, "-o", folder.to_str().unwrap()]);
