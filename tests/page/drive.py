@@ -84,9 +84,13 @@ def log_in(browser):
     assert page.evaluate("document.cookie") == ""
     page.reload()
     expect(page.get_by_role("heading", name="Profiles", level=1)).to_be_visible()
+    kept = visit.context.cookies()
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_label("Token")).to_be_visible()
     assert visit.context.cookies() == []
+    # A copy of the cookie is of no use any more.
+    visit.context.add_cookies(kept)
+    assert visit.context.request.get("/v1/login").status == 401
     visit.close()
 
 
@@ -117,7 +121,7 @@ def triage(browser):
     visit.axe("compare")
     page.get_by_role("button", name=f"Make {first} current…").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("would change")
+    expect(dialog).to_contain_text("paths would change")
     expect(dialog.get_by_role("row").filter(has_text="Preferences")).to_be_visible()
     # Nothing has happened yet.
     page.get_by_role("button", name="Cancel").click()
@@ -173,7 +177,14 @@ def other_views(browser):
     visit.shot("11-locks")
     visit.axe("locks")
     visit.go("#/mounts", "Mounts and sessions")
-    expect(page.get_by_text("This server makes no mounts")).to_be_visible()
+    mount = page.get_by_role("table", name="Mounts").get_by_role("row").filter(has_text="acme/large")
+    expect(mount).to_contain_text("locked")
+    expect(mount).to_contain_text(SCENE["mountpoint"])
+    expect(mount).to_contain_text("9 B")
+    expect(page.get_by_role("table", name="Sessions").get_by_role("row").filter(has_text="acme/large")).to_have_count(1)
+    # More is written, and nobody reloads.
+    (Path(SCENE["mountpoint"]) / "Preferences").write_text("x" * 2000)
+    expect(mount).to_contain_text("2.0 ", timeout=15_000)
     visit.shot("12-mounts")
     visit.axe("mounts")
     visit.go("#/events", "Events")
@@ -213,17 +224,18 @@ def narrow(browser):
         visit.axe(f"{place} at 400 px")
     visit.go(ALICE, "acme/alice")
     visit.page.get_by_role("button", name=f"Make {SCENE['shas'][0]} current").click()
-    expect(visit.page.get_by_role("dialog")).to_contain_text("would change")
+    expect(visit.page.get_by_role("dialog")).to_contain_text("paths would change")
     visit.fits("the rollback at 400 px")
     visit.shot("29-narrow-rollback")
     visit.close("404")
 
 
-VIEWS = [("#/", "Profiles"), (ALICE, "acme/alice"), ("#/locks", "Locks"), ("#/mounts", "Mounts and sessions"), ("#/jobs", "Jobs"), ("#/storage", "Storage"), ("#/events", "Events")]
+COMPARE = (f"#/compare/acme/alice/{SCENE['shas'][1]}/{SCENE['shas'][0]}", f"{SCENE['shas'][1]} → {SCENE['shas'][0]}")
+VIEWS = [("#/", "Profiles"), (ALICE, "acme/alice"), COMPARE, ("#/locks", "Locks"), ("#/mounts", "Mounts and sessions"), ("#/jobs", "Jobs"), ("#/storage", "Storage"), ("#/events", "Events")]
 
 
 def name_of(place):
-    return place.strip("#/").replace("/", "-") or "profiles"
+    return re.sub("-[0-9a-f]{12}", "", place.strip("#/").replace("/", "-")) or "profiles"
 
 
 def dark(browser):
@@ -273,7 +285,7 @@ def keyboard(browser):
     keys.press("Enter")
     expect(page.get_by_label("Why?")).to_be_focused()
     # Nobody confirms what is not shown yet.
-    expect(page.get_by_role("dialog")).to_contain_text("would change")
+    expect(page.get_by_role("dialog")).to_contain_text("paths would change")
     keys.type("by keyboard")
     keys.press("Enter")
     expect(page.get_by_role("status")).to_contain_text("is current now")

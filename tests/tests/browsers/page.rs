@@ -14,6 +14,20 @@ use tests::{
 /// A check of it can be watched, and cancelled before its end.
 const LARGE_BYTES: usize = 256 << 20;
 
+/// The mounts of a host, which end with the test.
+struct MountsOf(Host);
+
+impl Drop for MountsOf {
+    fn drop(&mut self) {
+        let listed = self.0.run(["mounts"]).document;
+        for mount in listed["mounts"].as_array().into_iter().flatten() {
+            if let Some(path) = mount["mountpoint"].as_str() {
+                self.0.run(["unmount", path, "--discard"]);
+            }
+        }
+    }
+}
+
 /// Pictures of every view are left in `target/page`, to be looked at.
 #[tokio::test(flavor = "multi_thread")]
 async fn somebody_on_call_finds_and_mends_what_is_wrong() {
@@ -39,7 +53,15 @@ async fn somebody_on_call_finds_and_mends_what_is_wrong() {
     host.snapshot(&large, "acme/large");
     let tokens = Tokens::new(folder.path());
     let (operator, reader) = (tokens.add(&host, "*", "admin"), tokens.add(&host, "acme", "read"));
-    let server = Served::start(&host, &tokens.path);
+    let _mounts = MountsOf(host.clone());
+    let directory = folder.path().canonicalize().unwrap().join("mounts");
+    fs::create_dir(&directory).unwrap();
+    let more = ["--mounts", directory.to_str().unwrap()];
+    let server = Served::start_with(&host, &tokens.path, &more);
+    let body = json!({ "tenant_id": "acme", "profile_id": "large" });
+    let mounted = server.call("POST /v1/mounts", Some(&operator), Some(&body)).expect(200);
+    let mountpoint = mounted["mountpoint"].as_str().unwrap();
+    fs::write(Path::new(mountpoint).join("Preferences"), "nine here").unwrap();
 
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let tools = program("python");
@@ -47,7 +69,7 @@ async fn somebody_on_call_finds_and_mends_what_is_wrong() {
     let scene = folder.path().join("scene.json");
     let document = json!({
         "address": server.address, "operator": operator, "reader": reader, "shas": shas, "axe": axe,
-        "shots": root.join("target/page"), "commands": folder.path().join("commands"),
+        "shots": root.join("target/page"), "commands": folder.path().join("commands"), "mountpoint": mountpoint,
     });
     fs::write(&scene, document.to_string()).unwrap();
     let ended = Command::new(&tools).arg(root.join("tests/page/drive.py")).arg(&scene).output().unwrap();
