@@ -1,4 +1,7 @@
 //! `Gate` holds changes up while a commit lists the tree.
+//!
+//! Who comes to sync changes no file, and takes as long as the disk does. A commit that only ends an epoch does not
+//! wait for it; whoever replaces the journal does.
 
 use std::time::{Duration, Instant};
 
@@ -12,23 +15,42 @@ pub struct Gate {
 
 #[derive(Debug, Default)]
 struct State {
-    inside: usize,
+    changing: usize,
+    syncing: usize,
     closed: bool,
-    /// For how long some change has been under way, until `busy_since`.
+    /// For how long some change or sync has been under way, until `busy_since`.
     busy: Duration,
-    /// When the changes that are under way began.
+    /// When those that are under way began.
     busy_since: Option<Instant>,
 }
 
+/// What somebody comes for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Errand {
+    Change,
+    Sync,
+}
+
 impl State {
-    fn enter(&mut self) {
-        self.inside += 1;
+    fn of(&mut self, errand: Errand) -> &mut usize {
+        match errand {
+            Errand::Change => &mut self.changing,
+            Errand::Sync => &mut self.syncing,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.changing == 0 && self.syncing == 0
+    }
+
+    fn enter(&mut self, errand: Errand) {
+        *self.of(errand) += 1;
         self.busy_since.get_or_insert_with(Instant::now);
     }
 
-    fn leave(&mut self) {
-        self.inside -= 1;
-        if self.inside == 0 {
+    fn leave(&mut self, errand: Errand) {
+        *self.of(errand) -= 1;
+        if self.is_empty() {
             self.busy = self.busy();
             self.busy_since = None;
         }
@@ -39,13 +61,26 @@ impl State {
     }
 }
 
-/// A change is under way while this exists.
+/// A change, or a sync, is under way while this exists.
 #[derive(Debug)]
-pub struct Pass<'a>(&'a Gate);
+pub struct Pass<'a> {
+    gate: &'a Gate,
+    errand: Errand,
+}
 
 /// No change is under way while this exists.
 #[derive(Debug)]
-pub struct Closed<'a>(&'a Gate);
+pub struct Closed<'a> {
+    gate: &'a Gate,
+    since: Instant,
+}
+
+impl Closed<'_> {
+    /// For how long nobody was let in, the wait for those who were inside included.
+    pub fn held_up_for(&self) -> Duration {
+        self.since.elapsed()
+    }
+}
 
 impl Gate {
     /// `None` if it is closed: wait where waiting does not hold up others.
@@ -54,34 +89,53 @@ impl Gate {
         if state.closed {
             return None;
         }
-        state.enter();
-        Some(Pass(self))
+        state.enter(Errand::Change);
+        Some(Pass { gate: self, errand: Errand::Change })
     }
 
     /// Waits until it is open.
     pub fn enter(&self) -> Pass<'_> {
+        self.enter_to(Errand::Change)
+    }
+
+    /// Waits until it is open, to sync and to change nothing.
+    pub fn enter_to_sync(&self) -> Pass<'_> {
+        self.enter_to(Errand::Sync)
+    }
+
+    fn enter_to(&self, errand: Errand) -> Pass<'_> {
         let mut state = self.state.lock();
         while state.closed {
             self.changed.wait(&mut state);
         }
-        state.enter();
-        Pass(self)
+        state.enter(errand);
+        Pass { gate: self, errand }
     }
 
     /// Lets nobody in and waits until nobody is inside.
     pub fn close(&self) -> Closed<'_> {
+        self.close_when(State::is_empty)
+    }
+
+    /// Lets nobody in and waits until no change is under way; those who sync may go on.
+    pub fn close_to_changes(&self) -> Closed<'_> {
+        self.close_when(|state| state.changing == 0)
+    }
+
+    fn close_when(&self, may_close: impl Fn(&State) -> bool) -> Closed<'_> {
         let mut state = self.state.lock();
         while state.closed {
             self.changed.wait(&mut state);
         }
+        let since = Instant::now();
         state.closed = true;
-        while state.inside > 0 {
+        while !may_close(&state) {
             self.changed.wait(&mut state);
         }
-        Closed(self)
+        Closed { gate: self, since }
     }
 
-    /// For how long, in all, some change has been under way.
+    /// For how long, in all, some change or sync has been under way.
     pub fn busy(&self) -> Duration {
         self.state.lock().busy()
     }
@@ -89,17 +143,60 @@ impl Gate {
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        state.leave();
-        if state.inside == 0 {
-            self.0.changed.notify_all();
+        let mut state = self.gate.state.lock();
+        state.leave(self.errand);
+        if *state.of(self.errand) == 0 {
+            self.gate.changed.notify_all();
         }
     }
 }
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().closed = false;
-        self.0.changed.notify_all();
+        self.gate.state.lock().closed = false;
+        self.gate.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn who_ends_an_epoch_waits_for_changes_and_not_for_syncs() {
+        let gate = Gate::default();
+        let sync = gate.enter_to_sync();
+        let closed = gate.close_to_changes();
+        assert!(gate.try_enter().is_none());
+        drop(closed);
+
+        let change = gate.enter();
+        thread::scope(|scope| {
+            let closing = scope.spawn(|| drop(gate.close_to_changes()));
+            while gate.try_enter().is_some() {
+                thread::yield_now();
+            }
+            assert!(!closing.is_finished(), "a change is under way");
+            drop(change);
+        });
+        drop(sync);
+    }
+
+    #[test]
+    fn who_replaces_the_journal_waits_for_syncs_too_and_says_for_how_long() {
+        let gate = Gate::default();
+        let sync = gate.enter_to_sync();
+        thread::scope(|scope| {
+            let closing = scope.spawn(|| gate.close().held_up_for());
+            while gate.try_enter().is_some() {
+                thread::yield_now();
+            }
+            let seen_closed = Instant::now();
+            assert!(!closing.is_finished(), "a sync is under way");
+            let waited = seen_closed.elapsed();
+            drop(sync);
+            assert!(closing.join().unwrap() >= waited);
+        });
     }
 }
