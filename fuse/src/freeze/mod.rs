@@ -2,8 +2,8 @@
 //!
 //! `mount/commit.rs` stores the tree in between:
 //!
-//! 1. [`Fs::close_when_quiet`], then [`Fs::freeze`]: at a moment when no file is open for writing
-//!    changes are held up, for as long as it takes to write down which epoch ends here and to
+//! 1. [`Fs::close_when_quiet`] or [`Fs::close_at_once`], then [`Fs::freeze`]: at a moment when no
+//!    file is open for writing, or at any moment beside a running browser, changes are held up, for as long as it takes to write down which epoch ends here and to
 //!    copy what was changed of the nodes. What was written in that epoch is never overwritten, so
 //!    the rest, from [`FrozenNodes::changes`] on, goes on beside new changes.
 //! 2. `Mount::commit` cuts and stores the changed parts, publishes the record and moves the pointer.

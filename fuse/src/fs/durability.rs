@@ -10,6 +10,8 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+use store::format::tree::TreePath;
+
 use super::{Answer, Fs, errno, gate::Pass};
 use crate::{
     Errno, Result,
@@ -187,6 +189,12 @@ impl Fs {
     pub fn writers(&self) -> Vec<String> {
         let writers = self.handles.writers();
         if writers.is_empty() { Vec::new() } else { self.read_state().paths(&writers) }
+    }
+
+    /// Where the files are that are open for writing, or have a mapping that could be written to.
+    pub fn open_for_writing(&self) -> Vec<TreePath> {
+        let writers = self.handles.writers();
+        if writers.is_empty() { Vec::new() } else { self.read_state().tree_paths(&writers) }
     }
 
     /// The journal's file, for tests that tear it.

@@ -3,7 +3,7 @@
 use std::{
     path::Path,
     sync::{Arc, atomic::Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use store::{
@@ -38,6 +38,15 @@ pub enum CommitTarget {
     Other { lineage: Lineage, hold: Arc<Hold> },
 }
 
+/// The moment at which a commit takes the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// When nobody has a file open for writing; refused if that does not come for so long.
+    Quiet { patience: Duration },
+    /// At once: what a power failure would leave, with all that was written and mapped until then.
+    Now,
+}
+
 #[derive(Clone, Debug)]
 pub struct CommitRequest {
     pub to: CommitTarget,
@@ -51,8 +60,8 @@ pub struct CommitRequest {
     pub quota_bytes: Option<u64>,
     /// How it is published before the pointer is moved to it; without, it is not.
     pub archive: Option<PublishJob>,
-    /// How long to wait until nobody has a file open for writing.
-    pub patience: Duration,
+    /// When the tree is taken.
+    pub moment: Moment,
 }
 
 /// What a commit has done.
@@ -241,7 +250,7 @@ impl Mount {
         self.lazy.as_ref().filter(|_| !moved).map(|lazy| lazy.first_reads()).unwrap_or_default()
     }
 
-    /// Ends the epoch when no file is open for writing, and has the files looked at as they were
+    /// Ends the epoch at the moment that is asked for, and has the files looked at as they were
     /// then. Says how long changes were held up.
     async fn freeze(
         self: &Arc<Self>,
@@ -249,16 +258,23 @@ impl Mount {
         base: Option<OpenedTree>,
     ) -> Result<(FrozenNodes, FrozenChanges, Examined, Duration)> {
         let (mount, examiner, limit) = (Arc::clone(self), request.examiner.clone(), request.max_bytes);
-        let patience = request.patience;
+        let moment = request.moment;
         let work = move || {
             let held = mount.fs.hold_excluded(&mount.runtime);
             held.map_err(|errno| Error::io("cannot read", &mount.info.mountpoint, errno))?;
-            let quiet = mount.fs.close_when_quiet(patience);
-            let closed = quiet.map_err(|writers| in_use(&mount.info.mountpoint, &writers))?;
-            let started = Instant::now();
+            let closed = match moment {
+                Moment::Quiet { patience } => {
+                    let quiet = mount.fs.close_when_quiet(patience);
+                    quiet.map_err(|writers| in_use(&mount.info.mountpoint, &writers))?
+                }
+                Moment::Now => {
+                    mount.write_out()?;
+                    mount.fs.close_at_once()
+                }
+            };
             let frozen = mount.fs.freeze(&closed)?;
+            let frozen_for = closed.held_up_for();
             drop(closed);
-            let frozen_for = started.elapsed();
             let changed = mount.runtime.block_on(frozen.changes(&mount.runtime))?;
             let is_too_large = limit.is_some_and(|limit| changed.bytes > limit);
             let mut examined = Examined::default();
