@@ -81,7 +81,7 @@ pub fn leave_running(directory: &Path) -> Result<Stopped, StopError> {
     let found = look(directory)?;
     let unwritten_cookies = found.browsers.iter().find_map(|browser| {
         let written = match &browser.devtools {
-            Some(endpoint) => write_cookies(directory, endpoint, ASK),
+            Some(endpoint) => write_cookies(directory, endpoint),
             None => Err("the browser has no DevTools port".to_owned()),
         };
         written.err()

@@ -30,7 +30,7 @@ const RUNNING: &str = "running";
 
 /// For how long whoever writes had to wait, in words.
 pub(super) fn frozen(frozen_ms: f64) -> String {
-    format!("the browser runs on; changes waited {frozen_ms:.1} ms\n")
+    format!("changes waited {frozen_ms:.1} ms\n")
 }
 
 pub(super) fn text(outcome: &CommitOutcome) -> String {

@@ -13,5 +13,5 @@ mod to_capture;
 pub use advice::{over_quota, rollback_to, warnings};
 pub use fields::{CapturedFields, HeldBackFor, PointerChange, SkippedFields, StoreChange};
 pub use job::{CaptureJob, Judgement, about_rescued, expected};
-pub use options::{CaptureMode, CaptureOptions, CheckDepth, CheckOptions, HOT_MODE_PAGE};
+pub use options::{CaptureMode, CaptureOptions, CheckDepth, CheckOptions, HOT_MODE_PAGE, refused_hot};
 pub use to_capture::{ProfileToCapture, in_use};

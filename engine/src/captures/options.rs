@@ -70,6 +70,12 @@ pub struct CheckOptions {
     pub allow_logged_out: bool,
 }
 
+/// The refusal to capture `of` while the browser runs.
+pub fn refused_hot(of: &str) -> Failure {
+    let what = format!("--mode hot, a capture while the browser runs, of {of}");
+    Error::NotImplemented { what, page: HOT_MODE_PAGE.to_owned() }.into()
+}
+
 impl CaptureMode {
     /// The word for it in a record.
     pub fn word(self) -> Mode {
@@ -168,8 +174,7 @@ impl CaptureOptions {
         if self.mode == CaptureMode::Cold {
             return Ok(());
         }
-        let what = format!("--mode hot, a capture while the browser runs, of {of}");
-        Err(Error::NotImplemented { what, page: HOT_MODE_PAGE.to_owned() }.into())
+        Err(refused_hot(of))
     }
 
     /// The reason to hold a snapshot back whose session had started empty for the reason `fallback`: it must

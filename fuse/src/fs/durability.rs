@@ -152,6 +152,16 @@ impl Fs {
         self.must_last(File::open(session.path()).and_then(|folder| folder.sync_all()))
     }
 
+    /// Syncs the data files that a base after `rebase` needs, as far as they are there still.
+    pub(crate) fn sync_ahead(&self, rebase: &Rebase) -> Result<()> {
+        for (ino, generation) in self.data_files(rebase) {
+            if let Ok(file) = self.upper.existing(ino, generation) {
+                self.must_last(file.sync_data())?;
+            }
+        }
+        Ok(())
+    }
+
     /// The data files that hold bytes of some file that has a name: the others are gone at the
     /// next start.
     fn data_files(&self, rebase: &Rebase) -> Vec<(Ino, u32)> {

@@ -1,11 +1,11 @@
 //! `Gate` holds changes up while a commit lists the tree.
 //!
 //! Who comes to sync changes no file, and takes as long as the disk does. A commit that only ends an epoch does not
-//! wait for it; whoever replaces the journal does.
+//! wait for it; whoever replaces the journal does, and changes go on until the last sync is done.
 
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 #[derive(Debug, Default)]
 pub struct Gate {
@@ -17,11 +17,20 @@ pub struct Gate {
 struct State {
     changing: usize,
     syncing: usize,
-    closed: bool,
+    held_up: HeldUp,
     /// For how long some change or sync has been under way, until `busy_since`.
     busy: Duration,
     /// When those that are under way began.
     busy_since: Option<Instant>,
+}
+
+/// Who is not let in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum HeldUp {
+    #[default]
+    Nobody,
+    Syncs,
+    Everybody,
 }
 
 /// What somebody comes for.
@@ -39,8 +48,12 @@ impl State {
         }
     }
 
-    fn is_empty(&self) -> bool {
-        self.changing == 0 && self.syncing == 0
+    fn lets_in(&self, errand: Errand) -> bool {
+        match self.held_up {
+            HeldUp::Nobody => true,
+            HeldUp::Syncs => errand == Errand::Change,
+            HeldUp::Everybody => false,
+        }
     }
 
     fn enter(&mut self, errand: Errand) {
@@ -50,7 +63,7 @@ impl State {
 
     fn leave(&mut self, errand: Errand) {
         *self.of(errand) -= 1;
-        if self.is_empty() {
+        if self.changing == 0 && self.syncing == 0 {
             self.busy = self.busy();
             self.busy_since = None;
         }
@@ -76,7 +89,7 @@ pub struct Closed<'a> {
 }
 
 impl Closed<'_> {
-    /// For how long nobody was let in, the wait for those who were inside included.
+    /// For how long no change was let in, the wait for those that were under way included.
     pub fn held_up_for(&self) -> Duration {
         self.since.elapsed()
     }
@@ -86,7 +99,7 @@ impl Gate {
     /// `None` if it is closed: wait where waiting does not hold up others.
     pub fn try_enter(&self) -> Option<Pass<'_>> {
         let mut state = self.state.lock();
-        if state.closed {
+        if !state.lets_in(Errand::Change) {
             return None;
         }
         state.enter(Errand::Change);
@@ -105,7 +118,7 @@ impl Gate {
 
     fn enter_to(&self, errand: Errand) -> Pass<'_> {
         let mut state = self.state.lock();
-        while state.closed {
+        while !state.lets_in(errand) {
             self.changed.wait(&mut state);
         }
         state.enter(errand);
@@ -114,22 +127,32 @@ impl Gate {
 
     /// Lets nobody in and waits until nobody is inside.
     pub fn close(&self) -> Closed<'_> {
-        self.close_when(State::is_empty)
+        let mut state = self.opened();
+        state.held_up = HeldUp::Syncs;
+        while state.syncing > 0 {
+            self.changed.wait(&mut state);
+        }
+        self.closed(state)
     }
 
     /// Lets nobody in and waits until no change is under way; those who sync may go on.
     pub fn close_to_changes(&self) -> Closed<'_> {
-        self.close_when(|state| state.changing == 0)
+        self.closed(self.opened())
     }
 
-    fn close_when(&self, may_close: impl Fn(&State) -> bool) -> Closed<'_> {
+    /// Waits until nobody has closed it.
+    fn opened(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
-        while state.closed {
+        while state.held_up != HeldUp::Nobody {
             self.changed.wait(&mut state);
         }
+        state
+    }
+
+    fn closed(&self, mut state: MutexGuard<'_, State>) -> Closed<'_> {
         let since = Instant::now();
-        state.closed = true;
-        while !may_close(&state) {
+        state.held_up = HeldUp::Everybody;
+        while state.changing > 0 {
             self.changed.wait(&mut state);
         }
         Closed { gate: self, since }
@@ -153,7 +176,7 @@ impl Drop for Pass<'_> {
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
-        self.gate.state.lock().closed = false;
+        self.gate.state.lock().held_up = HeldUp::Nobody;
         self.gate.changed.notify_all();
     }
 }
@@ -184,19 +207,21 @@ mod tests {
     }
 
     #[test]
-    fn who_replaces_the_journal_waits_for_syncs_too_and_says_for_how_long() {
+    fn who_replaces_the_journal_waits_for_syncs_while_changes_go_on() {
         let gate = Gate::default();
         let sync = gate.enter_to_sync();
         thread::scope(|scope| {
             let closing = scope.spawn(|| gate.close().held_up_for());
-            while gate.try_enter().is_some() {
+            while gate.state.lock().held_up == HeldUp::Nobody {
                 thread::yield_now();
             }
-            let seen_closed = Instant::now();
+            drop(gate.try_enter().expect("a change is let in until the sync is done"));
             assert!(!closing.is_finished(), "a sync is under way");
-            let waited = seen_closed.elapsed();
+            let done = Instant::now();
             drop(sync);
-            assert!(closing.join().unwrap() >= waited);
+            let held_up = closing.join().unwrap();
+            assert!(held_up <= done.elapsed(), "the wait for syncs holds no change up");
         });
+        assert!(gate.try_enter().is_some());
     }
 }

@@ -119,7 +119,7 @@ impl Mount {
             return Err(lost_lock(&lost));
         }
         self.begin(&mut base, &request).await?;
-        let (_frozen, changed, examined, frozen_for) = self.freeze(&request, base.clone()).await?;
+        let (_frozen, changed, examined, mut frozen_for) = self.freeze(&request, base.clone()).await?;
         let FrozenChanges { changes, files, taken, .. } = changed;
         let epoch = taken.epoch;
         let same = matches!(request.to, CommitTarget::Own);
@@ -185,7 +185,8 @@ impl Mount {
             Some(stored) if same && report.held_back.is_none() => {
                 let (record, nodes) = (stored.record.record, Arc::clone(&taken.nodes));
                 match self.stand_on(taken, stored, lineage).await {
-                    Ok(opened) => {
+                    Ok((opened, held_up)) => {
+                        frozen_for += held_up;
                         self.home_becomes(record);
                         *base = Some(opened);
                         self.rebased.store(true, Ordering::Release);
@@ -207,18 +208,18 @@ impl Mount {
         Ok(Commit { report, frozen_for, left })
     }
 
-    /// What was taken is stored, and leaves the session.
+    /// What was taken is stored, and leaves the session. Says how long changes were held up.
     async fn stand_on(
         self: &Arc<Self>,
         taken: Taken,
         stored: Stored,
         lineage: Lineage,
-    ) -> Result<OpenedTree> {
+    ) -> Result<(OpenedTree, Duration)> {
         let Stored { record, tree } = stored;
         let onto = taken.stored_as(Arc::clone(&tree)).await?;
         let below = Below { lineage, record: record.record, generation: record.generation };
-        self.journal(move |mount| mount.fs.rebase(&mount.session, onto, below)).await?;
-        Ok(OpenedTree { record, tree })
+        let held_up = self.journal(move |mount| mount.fs.rebase(&mount.session, onto, below)).await?;
+        Ok((OpenedTree { record, tree }, held_up))
     }
 
     /// Another commit begins, so the one before must be over.
@@ -292,10 +293,10 @@ impl Mount {
     }
 
     /// Something that writes to the session, where writing may take its time.
-    async fn journal(
+    async fn journal<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Self) -> Result<()> + Send + 'static,
-    ) -> Result<()> {
+        work: impl FnOnce(&Self) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let mount = Arc::clone(self);
         joined(tokio::task::spawn_blocking(move || work(&mount)).await)
     }

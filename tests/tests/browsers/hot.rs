@@ -103,8 +103,7 @@ fn one_that_cannot_be_asked_is_captured_with_a_warning() {
     let warning = committed["warnings"][0].as_str().unwrap();
     assert!(warning.contains("half minute") && warning.contains("DevTools"), "{committed:#}");
     assert!(chromium.runs());
-    drop(chromium);
-    fixture.unmount(&["--discard"]);
+    fixture.unmount(&["--commit"]);
 }
 
 #[test]
@@ -151,6 +150,6 @@ fn all_that_a_busy_page_was_told_is_stored_is_in_every_commit_beside_it() {
         at(&waits, 0.99),
         at(&waits, 1.0)
     );
-    drop(chromium);
+    chromium.close();
     fixture.unmount(&["--discard"]);
 }

@@ -118,7 +118,7 @@ step()
 fn a_database_in_the_middle_of_a_transaction_is_stored_as_it_is_and_recovered_by_whoever_opens_it() {
     let fixture = MountFixture::hot();
     fixture.mount();
-    let _writer = Script::start(TRANSACTION, &fixture.mountpoint.join("database"));
+    let writer = Script::start(TRANSACTION, &fixture.mountpoint.join("database"));
     fixture.commit_hot();
     let (out, record) = restored(&fixture, "out");
     for name in ["database", "database-journal"] {
@@ -132,6 +132,7 @@ fn a_database_in_the_middle_of_a_transaction_is_stored_as_it_is_and_recovered_by
     let as_before = "SELECT count(*) FROM rows WHERE substr(filler, 1, 1) = x'78'";
     let count: i64 = database.query_row(as_before, [], |row| row.get(0)).unwrap();
     assert_eq!(count, 200, "the transaction is rolled back");
+    drop(writer);
     fixture.unmount(&["--discard"]);
 }
 

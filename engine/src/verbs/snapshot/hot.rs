@@ -1,10 +1,13 @@
 //! `hot` stores a mount as a snapshot while its browser runs, for somebody who names it as a directory.
 
+use std::time::Duration;
+
 use store::ErrorKind;
 
 use super::{SnapshotOutcome, SnapshotRequest};
 use crate::{
     Engine,
+    captures::refused_hot,
     failure::Failure,
     mount::live::{LiveMount, absolute},
     outcome::Outcome,
@@ -22,8 +25,7 @@ impl Engine {
         let Some(live) =
             LiveMount::all(&self.settings)?.into_iter().find(|live| live.info.mountpoint == wanted)
         else {
-            capture.require_cold("a directory that is no mount of pstore's")?;
-            return Err(Failure::internal("a capture of a running browser has no mount"));
+            return Err(refused_hot("a directory that is no mount of pstore's"));
         };
         let mounted = live.info.chrome_major;
         if let Some(given) = chrome_major.filter(|given| u64::from(*given) != mounted) {
@@ -38,8 +40,10 @@ impl Engine {
             ..CommitRequest::new(wanted)
         };
         let committed = self.commit(&commit).await?;
-        let verdict = committed.verdict();
-        committed.captured.warnings.iter().for_each(|warning| self.warn(warning));
-        Ok(SnapshotOutcome { captured: committed.captured, frozen_ms: Some(committed.frozen_ms), verdict })
+        let (verdict, frozen_ms) = (committed.verdict(), Some(committed.frozen_ms));
+        let mut captured = committed.captured;
+        captured.elapsed = Duration::from_millis(captured.elapsed_ms);
+        captured.warnings.iter().for_each(|warning| self.warn(warning));
+        Ok(SnapshotOutcome { captured, frozen_ms, verdict })
     }
 }
