@@ -14,8 +14,8 @@ use store::{
     catalog::clock,
     format::{
         Unknown,
-        health::{Cookies, Expected, Finding, Health},
-        record::Record,
+        health::{Cookies, Expected, Finding, Health, Recovered},
+        record::{Mode, Record},
     },
     ops::write::snapshot::{Examined, Examiner, HoldBack, TreeFiles},
     scratch::{self, Scratch},
@@ -57,6 +57,8 @@ pub struct Policy {
 #[derive(Clone, Debug)]
 pub struct ProfileExaminer {
     pub policy: Policy,
+    /// Whether the browser had ended.
+    pub mode: Mode,
     /// How the browser ended; `None` if nobody looked.
     pub stopped: Option<Stopped>,
     /// The expectations.
@@ -75,7 +77,7 @@ impl Examiner for ProfileExaminer {
         let found = self.look(root, changed.as_ref())?;
         let mut health = self.health(root, &found);
         if let (Some(changed), Some(before)) = (&changed, before) {
-            carry_over(&mut health, before, root, changed, &found);
+            carry_over(&mut health, before, root, changed, &found, self.mode == Mode::Hot);
         }
         if changed.is_some() && !before.is_some_and(Health::is_verdict) {
             // Nobody has looked at what has not changed.
@@ -164,6 +166,10 @@ impl ProfileExaminer {
             damaged: found.damaged().map(|(path, problems)| finding(path, problems.join("; "))).collect(),
             unchecked: found.unchecked().map(|(path, reason)| finding(path, reason.to_owned())).collect(),
             hot_journals: found.sqlite.iter().filter(|db| db.hot_journal).map(|db| shown(&db.path)).collect(),
+            recovered: match self.mode {
+                Mode::Hot => recovered(found),
+                _ => Vec::new(),
+            },
             cookies: found
                 .cookies
                 .as_ref()
@@ -229,6 +235,22 @@ fn of_profiles(census: &Census) -> Census {
     Census { databases: databases.collect() }
 }
 
+/// The databases that whoever opens them recovers first, as after a power failure, and from what.
+fn recovered(found: &Examination) -> Vec<Recovered> {
+    let recovered = |path: &Path, from: &str| Recovered {
+        path: shown(path),
+        from: from.to_owned(),
+        unknown: Unknown::new(),
+    };
+    let sqlite = found.sqlite.iter().filter_map(|db| match db {
+        db if db.hot_journal => Some(recovered(&db.path, Recovered::JOURNAL)),
+        db if db.wal => Some(recovered(&db.path, Recovered::WAL)),
+        _ => None,
+    });
+    let leveldb = found.leveldb.iter().filter(|db| db.notes.logs > 0);
+    sqlite.chain(leveldb.map(|db| recovered(&db.path, Recovered::LOG))).collect()
+}
+
 /// If one database of cookies has changed, all are counted: the number is that of all.
 fn with_all_cookies(root: &Path, changed: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut all = changed.clone();
@@ -255,6 +277,7 @@ fn carry_over(
     root: &Path,
     changed: &BTreeSet<PathBuf>,
     found: &Examination,
+    is_hot: bool,
 ) {
     let looked_at: BTreeSet<String> = found
         .sqlite
@@ -267,6 +290,8 @@ fn carry_over(
     health.unchecked.extend(before.unchecked.iter().filter(still).cloned());
     let hot = |path: &&String| !looked_at.contains(*path) && root.join(path).exists();
     health.hot_journals.extend(before.hot_journals.iter().filter(hot).cloned());
+    let unfinished = |recovered: &&Recovered| is_hot && hot(&&recovered.path);
+    health.recovered.extend(before.recovered.iter().filter(unfinished).cloned());
     if !changed.iter().any(|path| is_of_cookies(path)) {
         health.cookies = before.cookies.clone();
     }

@@ -22,6 +22,7 @@ use engine::{
     interrupt::Interrupt,
     threads,
 };
+use fuse::mount::write_out;
 
 use crate::{answer::Answer, args::Invocation, console::Console, verbs::complete};
 
@@ -35,6 +36,9 @@ const LAST_BREATH: Duration = Duration::from_secs(2);
 fn main() -> ExitCode {
     if std::env::args_os().skip(1).eq([cell::VERB]) {
         return cell();
+    }
+    if std::env::args_os().skip(1).eq([write_out::VERB]) {
+        return write_out();
     }
     if std::env::args_os().nth(1).is_some_and(|verb| verb == complete::VERB) {
         return complete();
@@ -62,6 +66,14 @@ fn main() -> ExitCode {
 /// settings, and starts no threads before it has confined itself.
 fn cell() -> ExitCode {
     match cell::serve(std::io::stdin().lock(), std::io::stdout()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(codes::code(store::ErrorKind::Io)),
+    }
+}
+
+/// This process is one that the daemon of a mount has started to have mapped files written out.
+fn write_out() -> ExitCode {
+    match write_out::serve(std::io::stdin().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(codes::code(store::ErrorKind::Io)),
     }

@@ -18,7 +18,7 @@ use store::{
         WRITER,
         event::Actor,
         manifest::Manifest,
-        record::{CapturedBy, CapturedIn, Reason, Record},
+        record::{CapturedBy, CapturedIn, Mode, Reason, Record},
     },
     name::{Lineage, Tenant},
     ops::{
@@ -98,7 +98,12 @@ impl Engine {
             allow_damaged: true,
             allow_logged_out: true,
         };
-        let judge = ArchiveInspector(ProfileExaminer { policy, stopped: None, expected: Default::default() });
+        let judge = ArchiveInspector(ProfileExaminer {
+            policy,
+            mode: Mode::Cold,
+            stopped: None,
+            expected: Default::default(),
+        });
         Adoption {
             about: about(&actor),
             actor,
@@ -128,6 +133,7 @@ pub fn about(actor: &Actor) -> About {
             unknown: Default::default(),
         },
         captured_in: Some(CapturedIn::default()),
+        mode: Mode::Cold,
         reason: Reason::Import,
         labels: Default::default(),
         notes: String::new(),

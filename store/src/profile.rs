@@ -22,7 +22,7 @@ use crate::{
     format::{
         WRITER,
         event::Actor,
-        record::{CapturedBy, CapturedIn, Reason, Record},
+        record::{CapturedBy, CapturedIn, Mode, Reason, Record},
         tree::TreePath,
     },
     name::{ChromeMajor, Lineage, ProfileName},
@@ -158,6 +158,7 @@ impl SnapshotBuilder {
                 unknown: Default::default(),
             },
             captured_in: Some(CapturedIn::default()),
+            mode: Mode::Cold,
             reason: self.reason,
             labels: self.labels,
             notes: self.notes,

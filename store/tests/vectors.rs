@@ -34,7 +34,7 @@ use store::{
         pack::{self, Directory},
         pin::Pin,
         pointer::Pointer,
-        record::{Reason, Record},
+        record::{Mode, Reason, Record},
         root::{Root, Span, packs_of},
         segment::{SegmentReader, SegmentWriter, snapshot_id},
         table,
@@ -400,6 +400,16 @@ fn a_mark_names_the_frames_that_are_lost() {
     let [first, second, meta] = [0, 1, 2].map(|at| content.packs[at].pack);
     let has = |pack| [16, 17, 1_048_592].map(|offset| lost.has(pack, offset));
     assert_eq!((has(first), has(second), has(meta)), ([true, false, true], [true; 3], [false; 3]));
+}
+
+#[test]
+fn a_record_says_that_the_browser_ran_and_what_is_recovered() {
+    let record = Record::decode(&document(&on_disk(), "records/hot.json")).unwrap();
+    assert_eq!(record.mode, Mode::Hot);
+    let recovered = record.health.unwrap().recovered;
+    let words: Vec<&str> = recovered.iter().map(|recovered| recovered.from.as_str()).collect();
+    assert_eq!(words, ["journal", "wal", "log"]);
+    assert!(recovered.iter().all(|recovered| recovered.unknown.contains_key("a_field_of_tomorrow")));
 }
 
 #[test]

@@ -43,6 +43,13 @@ impl MountFixture {
         Self::new(Where::Directory)
     }
 
+    /// The same, of a tenant that may load snapshots of running browsers.
+    pub fn hot() -> Self {
+        let mut fixture = Self::local();
+        fixture.host = fixture.host.clone().with("PSTORE_MODES", "cold,hot");
+        fixture
+    }
+
     pub fn s3(config: &S3Config) -> Self {
         Self::new(Where::S3(Box::new(config.clone())))
     }
@@ -86,6 +93,14 @@ impl MountFixture {
     #[track_caller]
     pub fn commit(&self) -> Value {
         let ended = self.ask("commit", &[]);
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        ended.document
+    }
+
+    /// Commits while somebody has files open.
+    #[track_caller]
+    pub fn commit_hot(&self) -> Value {
+        let ended = self.ask("commit", &["--mode", "hot"]);
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         ended.document
     }

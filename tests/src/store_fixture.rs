@@ -13,7 +13,7 @@ use store::{
     content::TenantStore,
     format::{
         event::Actor,
-        record::{CapturedBy, Reason, Record},
+        record::{CapturedBy, Mode, Reason, Record},
     },
     id::{FlipId, RecordId},
     name::Lineage,
@@ -88,6 +88,7 @@ pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
                 unknown: Default::default(),
             },
             captured_in: None,
+            mode: Mode::Cold,
             reason: Reason::Manual,
             labels: Default::default(),
             notes: String::new(),

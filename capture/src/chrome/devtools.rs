@@ -1,7 +1,9 @@
-//! `devtools` asks a Chrome to close, over its DevTools port.
+//! `devtools` speaks to a Chrome over its DevTools port, and asks it to close.
 //!
 //! It needs two proofs before it asks, since another program may have the noted port by now: the browser process
 //! itself listens on it, and the path it gives is the noted one. It only ever connects to `127.0.0.1`.
+
+mod session;
 
 use std::{
     fmt,
@@ -11,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tungstenite::{Message, WebSocket, protocol::WebSocketConfig};
+use serde_json::json;
 
 use super::{profile::read_bounded, sockets};
 
@@ -41,6 +43,8 @@ pub enum DevtoolsError {
     },
     #[error("port {port} gave an answer that is not DevTools'")]
     Unexpected { port: u16 },
+    #[error("port {port} hung up")]
+    HungUp { port: u16 },
 }
 
 /// The port the browser process `pid` listens on: the one it noted in its directory, or the
@@ -73,38 +77,10 @@ impl Endpoint {
     /// Asks the browser to close. It has taken the request when this returns, and takes a
     /// while to do it.
     pub(super) fn close(&self, timeout: Duration) -> Result<(), DevtoolsError> {
-        let deadline = Deadline(Instant::now() + timeout);
-        let path = self.verified_path(deadline)?;
-        let stream = self.connect(deadline)?;
-        let url = format!("ws://127.0.0.1:{}{path}", self.port);
-        let limits = WebSocketConfig::default()
-            .max_message_size(Some(MAX_ANSWER_BYTES as usize))
-            .max_frame_size(Some(MAX_ANSWER_BYTES as usize));
-        let (mut socket, _) = tungstenite::client::client_with_config(url, stream, Some(limits))
-            .map_err(|error| self.no_answer(io::Error::other(error.to_string())))?;
-        let ask = r#"{"id":1,"method":"Browser.close"}"#;
-        socket.send(Message::text(ask)).map_err(|error| self.no_answer(io::Error::other(error)))?;
-        self.confirmed(&mut socket, deadline)
-    }
-
-    fn confirmed(&self, socket: &mut WebSocket<TcpStream>, deadline: Deadline) -> Result<(), DevtoolsError> {
-        loop {
-            deadline.set(socket.get_ref()).map_err(|error| self.no_answer(error))?;
-            let text = match socket.read() {
-                Ok(Message::Text(text)) => text,
-                Ok(Message::Close(_)) => return Ok(()),
-                Ok(_) => continue,
-                Err(tungstenite::Error::Io(error)) if is_timeout(&error) => return Err(self.no_answer(error)),
-                // It is gone: that is how a browser confirms when it is quick.
-                Err(_) => return Ok(()),
-            };
-            let answer: serde_json::Value =
-                serde_json::from_str(&text).map_err(|_| DevtoolsError::Unexpected { port: self.port })?;
-            match answer.get("id").and_then(serde_json::Value::as_u64) {
-                Some(1) if answer.get("error").is_none() => return Ok(()),
-                Some(1) => return Err(DevtoolsError::Unexpected { port: self.port }),
-                _ => {}
-            }
+        match self.session(timeout)?.call("Browser.close", &json!({})) {
+            // It is gone: that is how a browser confirms when it is quick.
+            Ok(_) | Err(DevtoolsError::HungUp { .. }) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 

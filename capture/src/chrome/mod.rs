@@ -5,6 +5,7 @@
 //! *and* its start time, so that it never takes a reused number for the earlier process.
 
 mod arguments;
+mod cookie_writer;
 pub mod devtools;
 mod json_edit;
 pub mod normalise;

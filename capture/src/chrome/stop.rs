@@ -4,7 +4,9 @@
 //! SIGTERM comes only after these, since a headless Chrome then exits at once and drops the cookies of the last half
 //! minute. When the time is up it kills the browser.
 //!
-//! When this returns without an error, no visible process runs Chrome on the directory. Unless the caller checks that
+//! `leave_running` ends nothing, for a mount that can be captured beside its browser.
+//!
+//! When `stop` returns without an error, no visible process runs Chrome on the directory. Unless the caller checks that
 //! itself, no visible process has a file in it open for writing either.
 
 mod outcome;
@@ -20,6 +22,7 @@ use std::{
 use rustix::process::Signal;
 
 use super::{
+    cookie_writer::write_cookies,
     process::{self, Identity},
     processes::{self, BrowserProcess, Users},
     profile::Facts,
@@ -68,7 +71,31 @@ pub fn stop(directory: &Path, options: &StopOptions) -> Result<Stopped, StopErro
             || ended == Ended::Killed
             || ended != Ended::NotRunning && Facts::read(directory).says_crashed,
         lock_of_another_host: lock,
+        unwritten_cookies: None,
         unseen_processes,
+    })
+}
+
+/// Ends nothing: has the browser on `directory` write its cookies, and tells what runs there, for a capture beside it.
+pub fn leave_running(directory: &Path) -> Result<Stopped, StopError> {
+    let found = look(directory)?;
+    let unwritten_cookies = found.browsers.iter().find_map(|browser| {
+        let written = match &browser.devtools {
+            Some(endpoint) => write_cookies(directory, endpoint),
+            None => Err("the browser has no DevTools port".to_owned()),
+        };
+        written.err()
+    });
+    let runs = !found.browsers.is_empty();
+    Ok(Stopped {
+        ended: if runs { Ended::Running } else { Ended::NotRunning },
+        uptime: found.browsers.iter().map(|browser| browser.uptime).max(),
+        pids: found.browsers.iter().map(|browser| browser.pid).collect(),
+        crashed: !found.runs() && left_by_a_crash(directory),
+        lock_of_another_host: Lock::read(directory).filter(|lock| !found.runs() && !lock.is_of_this_host()),
+        unwritten_cookies,
+        unseen_processes: found.unseen_processes,
+        ..Stopped::default()
     })
 }
 

@@ -13,7 +13,7 @@ use store::{
     content::{TenantStore, workers::blocking},
     format::{
         health::{Finding, Health},
-        record::Record,
+        record::{Mode, Record},
     },
     ops::{
         read::{extract, open::Opened},
@@ -94,7 +94,7 @@ fn examiner(request: &LoadRequest) -> ProfileExaminer {
         allow_damaged: true,
         allow_logged_out: true,
     };
-    ProfileExaminer { policy, stopped: None, expected: Default::default() }
+    ProfileExaminer { policy, mode: Mode::Cold, stopped: None, expected: Default::default() }
 }
 
 /// The files that make up these databases, of which some are directories.

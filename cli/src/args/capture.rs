@@ -17,7 +17,7 @@ use super::{
 /// How a profile is captured.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CaptureArgs {
-    /// cold: end the browser first; hot: capture while it runs (not implemented)
+    /// cold: end the browser first; hot: capture a mount while its browser runs
     #[arg(long, value_enum, default_value = "cold")]
     pub(crate) mode: ModeArg,
     /// Refuse if a browser runs, instead of ending it

@@ -25,6 +25,14 @@ pub(super) fn answer(outcome: &CommitOutcome) -> Result<Answer, Failure> {
     Ok(Answer { brief, ..Answer::of(outcome, text(outcome))? })
 }
 
+/// The word of a capture beside a browser.
+const RUNNING: &str = "running";
+
+/// For how long whoever writes had to wait, in words.
+pub(super) fn frozen(frozen_ms: f64) -> String {
+    format!("changes waited {frozen_ms:.1} ms\n")
+}
+
 pub(super) fn text(outcome: &CommitOutcome) -> String {
     let captured = &outcome.captured;
     let mut text = match captured.outcome {
@@ -38,6 +46,9 @@ pub(super) fn text(outcome: &CommitOutcome) -> String {
             size::bytes(captured.stored_bytes)
         ),
     };
+    if captured.ended.as_deref() == Some(RUNNING) {
+        text.push_str(&frozen(outcome.frozen_ms));
+    }
     text.extend(outcome.replaced.iter().map(|replaced| format!("it replaces {replaced}\n")));
     text
 }

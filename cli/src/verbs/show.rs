@@ -137,6 +137,7 @@ fn region(place: &CapturedIn) -> Option<(&'static str, String)> {
 fn browser(health: &Health) -> String {
     match health.ended.as_str() {
         "not_running" => "was not running".to_owned(),
+        "running" => "ran on".to_owned(),
         ended => format!("{ended} in {} ms", health.stop_ms),
     }
 }
@@ -148,6 +149,9 @@ fn databases(health: &Health) -> String {
     }
     parts
         .extend(health.hot_journals.iter().map(|path| format!("{path} with a journal that is still needed")));
+    if !health.recovered.is_empty() {
+        parts.push(format!("{} recovered when they are opened", size::count(health.recovered.len() as u64)));
+    }
     parts.join("; ")
 }
 

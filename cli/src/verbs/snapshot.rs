@@ -10,6 +10,7 @@ use engine::{
     verbs::snapshot::SnapshotRequest,
 };
 
+use super::commit;
 use crate::{answer::Answer, args::SnapshotArgs};
 
 impl SnapshotArgs {
@@ -29,7 +30,9 @@ impl SnapshotArgs {
 pub(super) async fn run(engine: Engine, args: &SnapshotArgs) -> Result<Answer, Failure> {
     let outcome = engine.snapshot(&args.request()).await?;
     let brief = Some(format!("{}\n", outcome.captured.snapshot_id));
-    Ok(Answer { brief, ..Answer::of(&outcome, text(&outcome.captured))? })
+    let mut text = text(&outcome.captured);
+    text.extend(outcome.frozen_ms.map(|frozen_ms| format!("  {}", commit::frozen(frozen_ms))));
+    Ok(Answer { brief, ..Answer::of(&outcome, text)? })
 }
 
 /// A capture in words.

@@ -111,7 +111,8 @@ pub struct CapturedFields {
     pub captured_at_ms: u64,
     /// Why it was not made the current one.
     pub held_back: Option<HeldBackFor>,
-    /// How the browser ended: `not_running`, `closed`, `terminated`, `killed`, or any other word.
+    /// How the browser ended: `not_running`, `running` if it was left alone, `closed`, `terminated`, `killed`, or any
+    /// other word.
     pub ended: Option<String>,
     /// How long the browser took to end.
     pub stop_ms: Option<u64>,

@@ -1,10 +1,13 @@
-//! `Engine::capture` stores a directory whose browser was ended.
+//! `Engine::capture` stores a directory whose browser was ended, and `Engine::judge` prepares the commit of a mount.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
 use capture::{
     CRASHED,
-    chrome::{profile, startup, stop::Stopped},
+    chrome::{
+        profile, startup,
+        stop::{Ended, Stopped},
+    },
     examiner::ProfileExaminer,
     expect::Awaited,
     load,
@@ -29,7 +32,7 @@ use store::{
 };
 use tokio::runtime::Handle;
 
-use super::{CaptureOptions, StoppedProfile, over_quota, rollback_to};
+use super::{CaptureOptions, ProfileToCapture, over_quota, rollback_to};
 use crate::{Engine, LOCK_TOKEN, engine::threads, failure::Failure};
 
 /// How much of the tenant's indexes a snapshot looks at to find known content.
@@ -69,7 +72,7 @@ impl Engine {
         &self,
         options: &CaptureOptions,
         job: CaptureJob<'_>,
-        profile: StoppedProfile,
+        profile: ProfileToCapture,
         progress: Arc<dyn Progress>,
     ) -> Result<Report, Failure> {
         let CaptureJob { tenant, lineage, directory, actor, lock, made_of } = job;
@@ -127,13 +130,13 @@ impl Engine {
         Ok(retention::require_room(tenant, lineage, &policy, &options.reason).await?)
     }
 
-    /// What a commit of a mount needs to know of a profile whose browser was ended. `fallback` is the reason
-    /// why the mount had started empty, if it had.
+    /// What a commit of a mount needs to know of its profile. `fallback` is the reason why the mount had started
+    /// empty, if it had.
     pub fn judge(
         &self,
         options: &CaptureOptions,
         actor: &Actor,
-        profile: StoppedProfile,
+        profile: ProfileToCapture,
         fallback: Option<&str>,
         of: (&TenantStore, &ProfileName),
     ) -> Result<Judgement, Failure> {
@@ -151,7 +154,7 @@ pub fn about_rescued(
     actor: &Actor,
     fallback: Option<String>,
 ) -> Result<About, Failure> {
-    about(engine, options, actor, StoppedProfile::long_gone(fallback))
+    about(engine, options, actor, ProfileToCapture::long_gone(fallback))
 }
 
 /// Judges captures of a profile by what is expected of it.
@@ -162,6 +165,7 @@ fn examiner(
 ) -> ProfileExaminer {
     ProfileExaminer {
         policy: options.checks.policy(),
+        mode: options.mode.word(),
         stopped: Some(stopped),
         expected: expected(tenant, name),
     }
@@ -186,11 +190,13 @@ fn about(
     engine: &Engine,
     options: &CaptureOptions,
     actor: &Actor,
-    profile: StoppedProfile,
+    profile: ProfileToCapture,
 ) -> Result<About, Failure> {
-    let StoppedProfile { facts, stopped, marker } = profile;
+    let ProfileToCapture { facts, stopped, marker } = profile;
     let region = options.host_region.clone().or_else(|| engine.settings.host_region());
-    let crashed = (stopped.crashed || facts.says_crashed).then_some(CRASHED);
+    // One that runs says so until it ends.
+    let crashed = stopped.crashed || stopped.ended != Ended::Running && facts.says_crashed;
+    let crashed = crashed.then_some(CRASHED);
     // For programs that know only the contract's manifest.
     let upgraded = marker.transforms.iter().map(String::as_str).filter(|word| load::is_upgrade(word));
     let notes: Vec<&str> = [options.notes.as_str()]
@@ -212,6 +218,7 @@ fn about(
             egress_ip_geo: options.egress_geo.clone().or_else(|| engine.settings.egress_geo()),
             unknown: Default::default(),
         }),
+        mode: options.mode.word(),
         reason: options.reason.clone(),
         labels: options.label_map()?,
         notes,

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use store::{
-    format::record::Mode,
     name::ProfileName,
     ops::write::snapshot::{Outcome, Report},
 };
 
+use super::CaptureMode;
 use crate::{
     Engine,
     failure::Failure,
@@ -19,6 +19,7 @@ impl Engine {
     pub(crate) async fn observe_capture<T>(
         &self,
         profile: &ProfileName,
+        mode: CaptureMode,
         source: CaptureSource,
         capture: impl Future<Output = Result<T, Failure>>,
         report: impl FnOnce(&T) -> &Report,
@@ -38,7 +39,7 @@ impl Engine {
         self.observer.observe(&Observation::Captured(Captured {
             profile,
             outcome,
-            mode: Mode::Cold,
+            mode: mode.word(),
             phases: report.map(|report| report.phases),
             elapsed: began.elapsed(),
             uncompressed_bytes: report.map(|report| report.uncompressed_bytes),

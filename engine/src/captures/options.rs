@@ -6,13 +6,14 @@ use capture::{examination::Isolation, examiner::Policy, sqlite::Depth};
 use serde::{Deserialize, Serialize};
 use store::{
     Error,
-    format::record::{Geo, Reason},
+    format::record::{Geo, Mode, Reason},
     ops::write::snapshot::HoldBack,
 };
 
 use crate::{engine::threads, failure::Failure, names::ActorName};
 
-const HOT_MODE_PAGE: &str = "docs/hot-mode.md";
+/// The page about captures while the browser runs.
+pub const HOT_MODE_PAGE: &str = "docs/hot-mode.md";
 
 /// How a profile is captured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +68,22 @@ pub struct CheckOptions {
     pub allow_damaged: bool,
     /// Make it the current one though something is missing that is expected of the profile.
     pub allow_logged_out: bool,
+}
+
+/// The refusal to capture `of` while the browser runs.
+pub fn refused_hot(of: &str) -> Failure {
+    let what = format!("--mode hot, a capture while the browser runs, of {of}");
+    Error::NotImplemented { what, page: HOT_MODE_PAGE.to_owned() }.into()
+}
+
+impl CaptureMode {
+    /// The word for it in a record.
+    pub fn word(self) -> Mode {
+        match self {
+            Self::Cold => Mode::Cold,
+            Self::Hot => Mode::Hot,
+        }
+    }
 }
 
 /// How thoroughly databases are checked.
@@ -149,11 +166,15 @@ impl CaptureOptions {
         if self.checks.max_shrink_percent.is_some_and(|percent| percent > 100) {
             return Err(Failure::usage("no more than 100 per cent of the cookies can be gone"));
         }
-        if self.mode == CaptureMode::Hot {
-            let what = "--mode hot, a capture while the browser runs,".to_owned();
-            return Err(Error::NotImplemented { what, page: HOT_MODE_PAGE.to_owned() }.into());
-        }
         Ok(())
+    }
+
+    /// Refuses a capture while the browser runs, of what nobody can capture so.
+    pub fn require_cold(&self, of: &str) -> Result<(), Failure> {
+        if self.mode == CaptureMode::Cold {
+            return Ok(());
+        }
+        Err(refused_hot(of))
     }
 
     /// The reason to hold a snapshot back whose session had started empty for the reason `fallback`: it must

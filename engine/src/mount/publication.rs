@@ -6,19 +6,28 @@ use capture::{
     chrome::stop,
     marker::{self, Marker},
 };
-use fuse::mount::{Commit, CommitRequest, CommitTarget, Mount};
+use fuse::mount::{Commit, CommitRequest, CommitTarget, Moment, Mount};
 use store::{
-    Error, catalog::pointer::Flip, content::workers::blocking, format::event::Actor, name::Lineage,
-    ops::write::snapshot::Report, progress::Silent,
+    Error, ErrorKind,
+    catalog::pointer::Flip,
+    content::workers::blocking,
+    format::{event::Actor, record::Mode},
+    name::Lineage,
+    ops::write::snapshot::Report,
+    progress::Silent,
 };
 
 use super::destination::{Destination, DestinationRequest, passed_by};
 use crate::{
     Engine,
-    captures::{CaptureOptions, CapturedFields, Judgement, StoppedProfile, in_use, over_quota},
+    captures::{
+        CaptureMode, CaptureOptions, CapturedFields, HOT_MODE_PAGE, Judgement, ProfileToCapture, in_use,
+        over_quota,
+    },
     engine::threads,
     failure::Failure,
     observer::CaptureSource,
+    settings::TenantSettings,
 };
 
 /// How long files may stay open for writing after the browser has ended.
@@ -48,7 +57,7 @@ impl Published {
     }
 }
 
-/// Ends the browser, and makes what was changed the next snapshot of the mount's profile or of
+/// Ends the browser, unless it may run on, and makes what was changed the next snapshot of the mount's profile or of
 /// another.
 pub async fn publish(
     engine: &Engine,
@@ -61,7 +70,11 @@ pub async fn publish(
     let manner = Manner { max_bytes: Some(limit), replaces };
     let name = asked.other.unwrap_or(&mount.lineage.name).clone();
     let publication = within(engine, mount, options, asked, manner);
-    engine.observe_capture(&name, CaptureSource::Mount, publication, |published| &published.report).await
+    engine
+        .observe_capture(&name, options.mode, CaptureSource::Mount, publication, |published| {
+            &published.report
+        })
+        .await
 }
 
 /// The same for a session that was cut short, on a mount of the profile it is to go to: whatever
@@ -75,7 +88,9 @@ pub(super) async fn rescued(
     let manner = Manner { max_bytes: None, replaces };
     let publication = within(engine, mount, options, DestinationRequest::default(), manner);
     let name = &mount.lineage.name;
-    engine.observe_capture(name, CaptureSource::Mount, publication, |published| &published.report).await
+    engine
+        .observe_capture(name, options.mode, CaptureSource::Mount, publication, |published| &published.report)
+        .await
 }
 
 #[derive(Clone, Copy)]
@@ -127,7 +142,13 @@ async fn store(
     let (to, lineage) = (to.clone(), lineage.clone());
     let settings = engine.settings.tenant(&lineage.name.tenant);
     engine.require_room(mount.tenant()?, &lineage, options).await?;
-    let profile = StoppedProfile::stop_on_mount(&mount.info.mountpoint, options).await?;
+    let profile = match options.mode {
+        CaptureMode::Cold => ProfileToCapture::stop_on_mount(&mount.info.mountpoint, options).await?,
+        CaptureMode::Hot => {
+            require_loadable(&settings, &lineage)?;
+            ProfileToCapture::leave_running(&mount.info.mountpoint).await?
+        }
+    };
     let (remarks, marker) = (profile.remarks(), profile.marker().clone());
     let (fallback, of) = (mount.info.fallback.as_deref(), (mount.tenant()?, &lineage.name));
     let Judgement { about, examiner, hold_back } = engine.judge(options, actor, profile, fallback, of)?;
@@ -142,7 +163,10 @@ async fn store(
         max_bytes: manner.max_bytes,
         quota_bytes: settings.quota_bytes,
         archive: Some(engine.publish_policy(&lineage.name.tenant)),
-        patience: PATIENCE,
+        moment: match options.mode {
+            CaptureMode::Cold => Moment::Quiet { patience: PATIENCE },
+            CaptureMode::Hot => Moment::Now,
+        },
     };
     // What it says is in the record now, and what comes after is another snapshot.
     mark(&marker, &mount.info.mountpoint, |mountpoint, _| Marker::remove(mountpoint));
@@ -157,6 +181,21 @@ async fn store(
             Err(over_quota(mount.tenant()?, error).await)
         }
     }
+}
+
+/// Refuses a snapshot of a running browser where nobody would load it: it would be the current one, and the next
+/// session would start empty.
+fn require_loadable(settings: &TenantSettings, lineage: &Lineage) -> Result<(), Failure> {
+    if settings.modes.contains(&Mode::Hot) {
+        return Ok(());
+    }
+    let tenant = &lineage.name.tenant;
+    let message = format!(
+        "a snapshot of a running browser would become the current one, and {tenant} loads no such snapshot"
+    );
+    Err(Failure::new(ErrorKind::NotImplemented, message).hint(format!(
+        "add \"hot\" to the setting `modes` of {tenant}; {HOT_MODE_PAGE} says what that means"
+    )))
 }
 
 /// The mount knows which files are open; the processes that have them open are found from outside.

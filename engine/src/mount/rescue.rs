@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use fuse::{
     adapter::{Adapter, Options},
     mount::{
-        Commit, CommitRequest, CommitTarget, Kernel, Mount, ProfileAccess, Settled, Start,
+        Commit, CommitRequest, CommitTarget, Kernel, Moment, Mount, ProfileAccess, Settled, Start,
         info::{Info, Mode},
         is_possible,
     },
@@ -193,7 +193,7 @@ async fn unexamined(
         max_bytes: None,
         quota_bytes: engine.settings.tenant(&mount.lineage.name.tenant).quota_bytes,
         archive: Some(engine.publish_policy(&mount.lineage.name.tenant)),
-        patience: Duration::ZERO,
+        moment: Moment::Quiet { patience: Duration::ZERO },
     };
     let Commit { report, frozen_for, left } = mount.commit(request, Arc::new(Silent)).await?;
     let (lineage, remarks) = (mount.lineage.clone(), Vec::new());

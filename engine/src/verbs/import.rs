@@ -349,6 +349,7 @@ impl Engine {
         };
         let examiner = ProfileExaminer {
             policy: request.checks.policy(),
+            mode: Mode::Cold,
             stopped: None,
             expected: expected(tenant, &lineage.name),
         };

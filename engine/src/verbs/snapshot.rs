@@ -1,5 +1,7 @@
 //! `snapshot` stores a directory as the next snapshot of its profile.
 
+mod hot;
+
 use std::{path::PathBuf, time::Duration};
 
 use capture::chrome::profile::Facts;
@@ -20,7 +22,7 @@ use store::{
 
 use crate::{
     Engine,
-    captures::{CaptureJob, CaptureOptions, CapturedFields, StoppedProfile},
+    captures::{CaptureJob, CaptureMode, CaptureOptions, CapturedFields, ProfileToCapture},
     copies,
     failure::Failure,
     observer::CaptureSource,
@@ -68,13 +70,17 @@ pub struct SnapshotOutcome {
     /// The snapshot, and what it took to store it.
     #[serde(flatten)]
     pub captured: CapturedFields,
+    /// How long changes were delayed, if the browser ran.
+    pub frozen_ms: Option<f64>,
+    #[serde(skip)]
+    verdict: Option<Failure>,
 }
 
 impl Outcome for SnapshotOutcome {
     const HAS_VERDICT: bool = true;
 
     fn verdict(&self) -> Option<Failure> {
-        self.captured.verdict()
+        self.verdict.clone()
     }
 }
 
@@ -82,13 +88,23 @@ impl Engine {
     /// Stores a directory as the next snapshot of its profile.
     pub async fn snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotOutcome, Failure> {
         request.capture.check()?;
+        if request.capture.mode == CaptureMode::Hot {
+            return self.snapshot_running(request).await;
+        }
         let capture = self.capture_directory(request);
         let (lineage, report, remarks) = self
-            .observe_capture(&request.profile, CaptureSource::Directory, capture, |(_, report, _)| report)
+            .observe_capture(
+                &request.profile,
+                CaptureMode::Cold,
+                CaptureSource::Directory,
+                capture,
+                |captured| &captured.1,
+            )
             .await?;
         let captured = CapturedFields::of(&lineage, &report, remarks);
         captured.warnings.iter().for_each(|warning| self.warn(warning));
-        Ok(SnapshotOutcome { captured })
+        let verdict = captured.verdict();
+        Ok(SnapshotOutcome { captured, frozen_ms: None, verdict })
     }
 
     async fn capture_directory(
@@ -101,7 +117,7 @@ impl Engine {
         }
         self.location.keep_apart(&request.directory)?;
         let token = self.lock_token(request.lock_token)?;
-        let profile = StoppedProfile::stop(&request.directory, &request.capture).await?;
+        let profile = ProfileToCapture::stop(&request.directory, &request.capture).await?;
         let chrome_major = chrome_major(self, request, &profile.facts)?;
         let lineage = Lineage { name: request.profile.clone(), chrome_major };
         let remarks = profile.remarks();

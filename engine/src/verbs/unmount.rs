@@ -115,6 +115,7 @@ impl Engine {
 /// Has the daemon of a mount of this host end it. The daemon knows the store.
 pub async fn unmount(settings: &Settings, request: &UnmountRequest) -> Result<UnmountOutcome, Failure> {
     request.capture.check()?;
+    request.capture.require_cold("what is unmounted")?;
     call::ask(session_at(settings, &request.mountpoint).await?, VERB, request).await
 }
 
@@ -123,6 +124,8 @@ pub(crate) async fn serve(
     serving: &Arc<Serving>,
     request: &UnmountRequest,
 ) -> Result<UnmountOutcome, Failure> {
+    // The request may come from another program than ours.
+    request.capture.require_cold("what is unmounted")?;
     serving.require_ended_by_anybody()?;
     let mount = &serving.mount;
     let mut committed = None;

@@ -308,7 +308,7 @@ impl Filesystem for Adapter {
         let (asker, runtime) = (request.pid(), self.runtime.clone());
         // A disk takes milliseconds; others need not wait for that.
         self.aside(move |fs| {
-            let sync = || fs.sync(&fs.enter(), ino(number));
+            let sync = || fs.sync(&fs.enter_to_sync(), ino(number));
             answer_empty(reply)(settled(&runtime, asker, None, sync));
         });
     }
@@ -346,7 +346,7 @@ impl Filesystem for Adapter {
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         self.aside(move |fs| {
-            let pass = fs.enter();
+            let pass = fs.enter_to_sync();
             let synced = fs.sync_names(&pass);
             drop(pass);
             answer_empty(reply)(synced);

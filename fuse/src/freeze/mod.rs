@@ -2,8 +2,8 @@
 //!
 //! `mount/commit.rs` stores the tree in between:
 //!
-//! 1. [`Fs::close_when_quiet`], then [`Fs::freeze`]: at a moment when no file is open for writing
-//!    changes are held up, for as long as it takes to write down which epoch ends here and to
+//! 1. [`Fs::close_when_quiet`] or [`Fs::close_at_once`], then [`Fs::freeze`]: at a moment when no
+//!    file is open for writing, or at any moment beside a running browser, changes are held up, for as long as it takes to write down which epoch ends here and to
 //!    copy what was changed of the nodes. What was written in that epoch is never overwritten, so
 //!    the rest, from [`FrozenNodes::changes`] on, goes on beside new changes.
 //! 2. `Mount::commit` cuts and stores the changed parts, publishes the record and moves the pointer.
@@ -17,6 +17,7 @@ pub mod frozen_files;
 use std::{
     collections::HashMap,
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use store::{
@@ -130,12 +131,16 @@ impl Fs {
         Ok(())
     }
 
-    /// Makes a snapshot of what is in this session the one below. If this fails nothing has happened, and it can
-    /// be done later, but not after another freeze.
-    pub fn rebase(&self, session: &SessionDir, onto: NewBase, below: Below) -> Result<()> {
-        let _closed = self.gate.close();
+    /// Makes a snapshot of what is in this session the one below, and says how long changes were held up. If this
+    /// fails nothing has happened, and it can be done later, but not after another freeze.
+    pub fn rebase(&self, session: &SessionDir, onto: NewBase, below: Below) -> Result<Duration> {
+        // What is on disk by then need not be waited for while changes are held up.
+        let plan = Rebase::plan(&self.read_state().nodes.table, onto.clone());
+        self.sync_ahead(&plan).map_err(unwritten)?;
+        let closed = self.gate.close();
         let plan = Rebase::plan(&self.read_state().nodes.table, onto);
-        self.rewrite_journal(session, plan, Some(below)).map_err(unwritten)
+        self.rewrite_journal(session, plan, Some(below)).map_err(unwritten)?;
+        Ok(closed.held_up_for())
     }
 }
 

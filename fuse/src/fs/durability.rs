@@ -10,6 +10,8 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+use store::format::tree::TreePath;
+
 use super::{Answer, Fs, errno, gate::Pass};
 use crate::{
     Errno, Result,
@@ -150,6 +152,16 @@ impl Fs {
         self.must_last(File::open(session.path()).and_then(|folder| folder.sync_all()))
     }
 
+    /// Syncs the data files that a base after `rebase` needs, as far as they are there still.
+    pub(crate) fn sync_ahead(&self, rebase: &Rebase) -> Result<()> {
+        for (ino, generation) in self.data_files(rebase) {
+            if let Ok(file) = self.upper.existing(ino, generation) {
+                self.must_last(file.sync_data())?;
+            }
+        }
+        Ok(())
+    }
+
     /// The data files that hold bytes of some file that has a name: the others are gone at the
     /// next start.
     fn data_files(&self, rebase: &Rebase) -> Vec<(Ino, u32)> {
@@ -187,6 +199,12 @@ impl Fs {
     pub fn writers(&self) -> Vec<String> {
         let writers = self.handles.writers();
         if writers.is_empty() { Vec::new() } else { self.read_state().paths(&writers) }
+    }
+
+    /// Where the files are that are open for writing, or have a mapping that could be written to.
+    pub fn open_for_writing(&self) -> Vec<TreePath> {
+        let writers = self.handles.writers();
+        if writers.is_empty() { Vec::new() } else { self.read_state().tree_paths(&writers) }
     }
 
     /// The journal's file, for tests that tear it.

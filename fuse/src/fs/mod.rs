@@ -29,7 +29,7 @@ use std::{
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use store::format::tree::MAX_NAME_BYTES;
+use store::format::tree::{MAX_NAME_BYTES, TreePath};
 
 pub use answer::{Answer, Unanswered};
 pub use data::{Allocation, Seek};
@@ -52,7 +52,7 @@ use crate::{
         upper::Upper,
     },
 };
-use gate::{Gate, Pass};
+use gate::{Closed, Gate, Pass};
 use handles::Handles;
 use scan_readahead::ScanReadahead;
 
@@ -150,6 +150,17 @@ impl Fs {
     /// Waits until changes are let in.
     pub fn enter(&self) -> Pass<'_> {
         self.gate.enter()
+    }
+
+    /// Waits until syncs are let in.
+    pub fn enter_to_sync(&self) -> Pass<'_> {
+        self.gate.enter_to_sync()
+    }
+
+    /// Closes the gate as soon as no change is half made, whatever is open for writing: what is taken then is what
+    /// a power failure would leave of it.
+    pub fn close_at_once(&self) -> Closed<'_> {
+        self.gate.close_to_changes()
     }
 
     /// How many nodes are in memory.
@@ -258,12 +269,16 @@ impl State {
     }
 
     /// The paths of these nodes, as far as they are known now.
-    pub fn paths(&self, of: &[Ino]) -> Vec<String> {
+    pub fn tree_paths(&self, of: &[Ino]) -> Vec<TreePath> {
         let places = Places::of(&self.nodes.table);
         let below = |ino| answer::known(self.nodes.node(ino)).flatten().map(|node| node.below.clone());
-        let paths = of.iter().flat_map(|ino| places.paths(*ino, &below(*ino).unwrap_or_default()));
-        let mut found: Vec<String> =
-            paths.map(|path| if path.is_root() { ".".to_owned() } else { path.to_string() }).collect();
+        of.iter().flat_map(|ino| places.paths(*ino, &below(*ino).unwrap_or_default())).collect()
+    }
+
+    /// The same, for people.
+    pub fn paths(&self, of: &[Ino]) -> Vec<String> {
+        let shown = |path: &TreePath| if path.is_root() { ".".to_owned() } else { path.to_string() };
+        let mut found: Vec<String> = self.tree_paths(of).iter().map(shown).collect();
         found.sort_unstable();
         found
     }

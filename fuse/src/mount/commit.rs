@@ -3,7 +3,7 @@
 use std::{
     path::Path,
     sync::{Arc, atomic::Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use store::{
@@ -38,6 +38,15 @@ pub enum CommitTarget {
     Other { lineage: Lineage, hold: Arc<Hold> },
 }
 
+/// The moment at which a commit takes the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// When nobody has a file open for writing; refused if that does not come for so long.
+    Quiet { patience: Duration },
+    /// At once: what a power failure would leave, with all that was written and mapped until then.
+    Now,
+}
+
 #[derive(Clone, Debug)]
 pub struct CommitRequest {
     pub to: CommitTarget,
@@ -51,8 +60,8 @@ pub struct CommitRequest {
     pub quota_bytes: Option<u64>,
     /// How it is published before the pointer is moved to it; without, it is not.
     pub archive: Option<PublishJob>,
-    /// How long to wait until nobody has a file open for writing.
-    pub patience: Duration,
+    /// When the tree is taken.
+    pub moment: Moment,
 }
 
 /// What a commit has done.
@@ -110,7 +119,7 @@ impl Mount {
             return Err(lost_lock(&lost));
         }
         self.begin(&mut base, &request).await?;
-        let (_frozen, changed, examined, frozen_for) = self.freeze(&request, base.clone()).await?;
+        let (_frozen, changed, examined, mut frozen_for) = self.freeze(&request, base.clone()).await?;
         let FrozenChanges { changes, files, taken, .. } = changed;
         let epoch = taken.epoch;
         let same = matches!(request.to, CommitTarget::Own);
@@ -176,7 +185,8 @@ impl Mount {
             Some(stored) if same && report.held_back.is_none() => {
                 let (record, nodes) = (stored.record.record, Arc::clone(&taken.nodes));
                 match self.stand_on(taken, stored, lineage).await {
-                    Ok(opened) => {
+                    Ok((opened, held_up)) => {
+                        frozen_for += held_up;
                         self.home_becomes(record);
                         *base = Some(opened);
                         self.rebased.store(true, Ordering::Release);
@@ -198,18 +208,18 @@ impl Mount {
         Ok(Commit { report, frozen_for, left })
     }
 
-    /// What was taken is stored, and leaves the session.
+    /// What was taken is stored, and leaves the session. Says how long changes were held up.
     async fn stand_on(
         self: &Arc<Self>,
         taken: Taken,
         stored: Stored,
         lineage: Lineage,
-    ) -> Result<OpenedTree> {
+    ) -> Result<(OpenedTree, Duration)> {
         let Stored { record, tree } = stored;
         let onto = taken.stored_as(Arc::clone(&tree)).await?;
         let below = Below { lineage, record: record.record, generation: record.generation };
-        self.journal(move |mount| mount.fs.rebase(&mount.session, onto, below)).await?;
-        Ok(OpenedTree { record, tree })
+        let held_up = self.journal(move |mount| mount.fs.rebase(&mount.session, onto, below)).await?;
+        Ok((OpenedTree { record, tree }, held_up))
     }
 
     /// Another commit begins, so the one before must be over.
@@ -241,7 +251,7 @@ impl Mount {
         self.lazy.as_ref().filter(|_| !moved).map(|lazy| lazy.first_reads()).unwrap_or_default()
     }
 
-    /// Ends the epoch when no file is open for writing, and has the files looked at as they were
+    /// Ends the epoch at the moment that is asked for, and has the files looked at as they were
     /// then. Says how long changes were held up.
     async fn freeze(
         self: &Arc<Self>,
@@ -249,16 +259,23 @@ impl Mount {
         base: Option<OpenedTree>,
     ) -> Result<(FrozenNodes, FrozenChanges, Examined, Duration)> {
         let (mount, examiner, limit) = (Arc::clone(self), request.examiner.clone(), request.max_bytes);
-        let patience = request.patience;
+        let moment = request.moment;
         let work = move || {
             let held = mount.fs.hold_excluded(&mount.runtime);
             held.map_err(|errno| Error::io("cannot read", &mount.info.mountpoint, errno))?;
-            let quiet = mount.fs.close_when_quiet(patience);
-            let closed = quiet.map_err(|writers| in_use(&mount.info.mountpoint, &writers))?;
-            let started = Instant::now();
+            let closed = match moment {
+                Moment::Quiet { patience } => {
+                    let quiet = mount.fs.close_when_quiet(patience);
+                    quiet.map_err(|writers| in_use(&mount.info.mountpoint, &writers))?
+                }
+                Moment::Now => {
+                    mount.write_out()?;
+                    mount.fs.close_at_once()
+                }
+            };
             let frozen = mount.fs.freeze(&closed)?;
+            let frozen_for = closed.held_up_for();
             drop(closed);
-            let frozen_for = started.elapsed();
             let changed = mount.runtime.block_on(frozen.changes(&mount.runtime))?;
             let is_too_large = limit.is_some_and(|limit| changed.bytes > limit);
             let mut examined = Examined::default();
@@ -276,10 +293,10 @@ impl Mount {
     }
 
     /// Something that writes to the session, where writing may take its time.
-    async fn journal(
+    async fn journal<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Self) -> Result<()> + Send + 'static,
-    ) -> Result<()> {
+        work: impl FnOnce(&Self) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let mount = Arc::clone(self);
         joined(tokio::task::spawn_blocking(move || work(&mount)).await)
     }

@@ -148,7 +148,9 @@ impl Copy {
     /// is. Nobody looks at its bytes, since they are as they were.
     fn show(&self, files: &FrozenFiles<'_>, found: &Health) -> Result<()> {
         let findings = found.damaged.iter().chain(&found.unchecked).map(|finding| &finding.path);
-        let named: BTreeSet<&Path> = findings.chain(&found.hot_journals).map(Path::new).collect();
+        let recovered = found.recovered.iter().map(|recovered| &recovered.path);
+        let named: BTreeSet<&Path> =
+            findings.chain(&found.hot_journals).chain(recovered).map(Path::new).collect();
         for path in named {
             let to = self.folder.path().join(path);
             let shown = match files.kind(path)? {

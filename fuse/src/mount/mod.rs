@@ -9,6 +9,7 @@ mod rooted;
 mod settle;
 mod start;
 pub mod status;
+pub mod write_out;
 
 use std::{
     path::PathBuf,
@@ -34,7 +35,7 @@ use store::{
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 
-pub use commit::{Commit, CommitRequest, CommitTarget, Committed};
+pub use commit::{Commit, CommitRequest, CommitTarget, Committed, Moment};
 pub use kernel::{Kernel, clean_up, is_possible, is_stale, release_if_stuck};
 pub use settle::Settled;
 pub use start::{Opening, ProfileAccess, Snapshot, Start};

@@ -149,7 +149,7 @@ impl Mount {
         self.root(id).await?;
         let taken = Taken::again(nodes, intent.epoch, &self.fs.exclusions).await?;
         let onto = taken.stored_as(Arc::clone(&snapshot.opened.tree)).await?;
-        let rebased = self.fs.rebase(&self.session, onto, snapshot.below());
+        let rebased = self.fs.rebase(&self.session, onto, snapshot.below()).map(drop);
         rebased.map_err(|error| behind(id, &error))?;
         self.home_becomes(id);
         *base = Some(snapshot.opened);

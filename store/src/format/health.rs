@@ -8,7 +8,8 @@ use super::Unknown;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Health {
-    /// How the browser ended: `not_running`, `closed`, `terminated`, `killed`, or any other word.
+    /// How the browser ended: `not_running`, `running` if it was left alone, `closed`, `terminated`, `killed`, or
+    /// any other word.
     pub ended: String,
     /// How long that took.
     pub stop_ms: u64,
@@ -26,6 +27,10 @@ pub struct Health {
     /// Databases whose journal was still needed, and was captured with them.
     #[serde(default)]
     pub hot_journals: Vec<String>,
+    /// Of a hot snapshot: the databases that are recovered when somebody opens them, as after a power failure.
+    /// They were recovered in a copy to be checked, and are stored as they were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recovered: Vec<Recovered>,
     /// How many cookies there are, if there is a database of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookies: Option<Cookies>,
@@ -61,6 +66,28 @@ pub struct Finding {
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
+}
+
+/// A database that its engine recovers when it is opened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Recovered {
+    /// Below the captured directory.
+    pub path: String,
+    /// What it is recovered from: `journal` or `wal` of SQLite, `log` of LevelDB, or any other word.
+    pub from: String,
+    /// Fields that this code does not know. They are written back as they were read.
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+impl Recovered {
+    /// A transaction of SQLite was not finished, and is rolled back.
+    pub const JOURNAL: &str = "journal";
+    /// SQLite has transactions that are not in the database's own file yet.
+    pub const WAL: &str = "wal";
+    /// LevelDB has writes that are in no table yet.
+    pub const LOG: &str = "log";
 }
 
 /// How many cookies there are, by how they are encrypted.

@@ -7,12 +7,12 @@ use store::{
         damage::{Mark, MarkedPack},
         event::{Actor, Event, EventKind},
         expectations::{CookieName, Expectations},
-        health::{Cookies, Expected, Finding, Health, Lapse, Missing},
+        health::{Cookies, Expected, Finding, Health, Lapse, Missing, Recovered},
         lock::{Lock, LockBlock},
         manifest::Manifest,
         merged_events::{MergedEvents, StoredEvent},
         pin::Pin,
-        record::{Earlier, Record},
+        record::{Earlier, Mode, Record},
         tombstone::{Deletion, Operator, Progress, Tombstone},
     },
     id::{EventId, FlipId, Nonce, PackId, PackSeq, RecordId, Sha256},
@@ -105,6 +105,22 @@ pub(super) fn moved(record: &Record) -> Record {
     };
     let (generation, lease_seq) = (4, record.lease_seq + 4);
     Record { generation, lease_seq, earlier: vec![earlier(1), earlier(3)], ..record.clone() }
+}
+
+/// The snapshot, taken while its browser ran.
+pub(super) fn hot(record: &Record) -> Record {
+    let recovered = |path: &str, from: &str| Recovered {
+        path: path.to_owned(),
+        from: from.to_owned(),
+        unknown: tomorrow(),
+    };
+    let recovered = vec![
+        recovered("Default/Cookies", Recovered::JOURNAL),
+        recovered("Default/DIPS", Recovered::WAL),
+        recovered("Default/Local Storage/leveldb", Recovered::LOG),
+    ];
+    let health = Health { ended: "running".to_owned(), stop_ms: 0, recovered, ..health() };
+    Record { mode: Mode::Hot, health: Some(health), lease_seq: record.lease_seq + 1, ..record.clone() }
 }
 
 /// Of an archive of the snapshot.
@@ -210,6 +226,7 @@ pub(super) fn health() -> Health {
         damaged: vec![finding("Default/History", "row 3 missing from index")],
         unchecked: vec![finding("Default/Web Data", "it takes too long")],
         hot_journals: vec!["Default/Cookies".to_owned()],
+        recovered: Vec::new(),
         cookies: Some(Cookies { rows: 5, plain: 1, v10: 3, v11: 1, other: 0, unknown: tomorrow() }),
         expected: Some(expected()),
         local_state: true,

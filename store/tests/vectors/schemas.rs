@@ -24,6 +24,7 @@ fn the_schemas_describe_the_documents() {
         ("manifest", "manifest.json"),
         ("tombstone", "tombstone.json"),
         ("record", "records/damaged.json"),
+        ("record", "records/hot.json"),
         ("record", "records/moved.json"),
         ("pin", "/pins/01JED0YNW8QEXVQEXVQEXVQEXV"),
         ("expectations", "/expectations.json"),

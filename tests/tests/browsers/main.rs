@@ -5,6 +5,7 @@
 mod chrome;
 mod damaged;
 mod expected;
+mod hot;
 mod mounted;
 mod page;
 mod profile;

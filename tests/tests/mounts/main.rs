@@ -4,6 +4,7 @@
 
 mod by_need;
 mod files;
+mod hot;
 mod interrupted;
 mod moment;
 mod mount;

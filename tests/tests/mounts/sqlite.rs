@@ -15,14 +15,14 @@ use rusqlite::Connection;
 use tests::mount_fixture::{ALICE, MountFixture};
 
 /// A process that adds rows, and the numbers it has said.
-struct Writer {
+pub(super) struct Writer {
     name: String,
     child: Child,
     said: Receiver<i64>,
 }
 
 impl Writer {
-    fn start(database: &Path, mode: &str, name: &str) -> Self {
+    pub(super) fn start(database: &Path, mode: &str, name: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sqlite-writer"));
         command.arg(database).args([mode, name]).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -40,8 +40,13 @@ impl Writer {
         writer
     }
 
+    /// The last number it has said since it was asked before.
+    pub(super) fn acknowledged(&self) -> Option<i64> {
+        self.said.try_iter().last()
+    }
+
     /// Waits until it has ended, and gives the last number it has said.
-    fn last(mut self, kill: bool) -> (String, i64) {
+    pub(super) fn last(mut self, kill: bool) -> (String, i64) {
         if kill {
             self.child.kill().unwrap();
         }
@@ -50,14 +55,14 @@ impl Writer {
     }
 }
 
-fn make(database: &Path) {
+pub(super) fn make(database: &Path) {
     let made = Connection::open(database).unwrap();
     made.execute("CREATE TABLE rows(writer TEXT, number INTEGER, filler BLOB)", []).unwrap();
 }
 
 /// Fails unless the database is whole and has every row up to the last that was acknowledged.
 #[track_caller]
-fn assert_whole(database: &Path, acknowledged: &[(String, i64)]) {
+pub(super) fn assert_whole(database: &Path, acknowledged: &[(String, i64)]) {
     let database = Connection::open(database).unwrap();
     let found: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(found, "ok");

@@ -26,6 +26,8 @@ impl Default for StopOptions {
 pub enum Ended {
     #[default]
     NotRunning,
+    /// It was left alone, and runs on.
+    Running,
     /// By itself, as it was asked over DevTools.
     Closed,
     /// By a signal it could handle. The profile tells how well: `Normal` after the first one.
@@ -37,6 +39,7 @@ impl Ended {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NotRunning => "not_running",
+            Self::Running => "running",
             Self::Closed => "closed",
             Self::Terminated => "terminated",
             Self::Killed => "killed",
@@ -56,6 +59,8 @@ pub struct Stopped {
     pub crashed: bool,
     /// Somebody may run it elsewhere, if the directory is shared: that cannot be seen from here.
     pub lock_of_another_host: Option<Lock>,
+    /// Why a browser that runs on may have cookies in memory alone, if it may.
+    pub unwritten_cookies: Option<String>,
     /// How many processes were not to be looked into, for want of permission.
     pub unseen_processes: usize,
 }

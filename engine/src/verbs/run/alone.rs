@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     Engine,
-    captures::{CaptureJob, StoppedProfile},
+    captures::{CaptureJob, CaptureMode, ProfileToCapture},
     failure::Failure,
     host::{
         supervise::{self, Browsers, CommandEnd, Signals},
@@ -91,7 +91,9 @@ async fn session(
     let command_end = supervise::run(engine, signals, command, user, None, browsers).await?;
     let capture = capture(engine, request, lineage, workdir.path());
     let captured = engine
-        .observe_capture(&lineage.name, CaptureSource::Directory, capture, |captured| &captured.report)
+        .observe_capture(&lineage.name, CaptureMode::Cold, CaptureSource::Directory, capture, |captured| {
+            &captured.report
+        })
         .await;
     Ok((command_end, captured))
 }
@@ -102,7 +104,7 @@ async fn capture(
     lineage: &Lineage,
     directory: &Path,
 ) -> Result<Captured, Failure> {
-    let profile = StoppedProfile::stop(directory, &request.capture).await?;
+    let profile = ProfileToCapture::stop(directory, &request.capture).await?;
     let remarks = profile.remarks();
     let settings = engine.settings.tenant(&lineage.name.tenant);
     let tenant = engine.writable_tenant(&lineage.name.tenant).await?;

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     Engine,
-    captures::{CaptureJob, StoppedProfile},
+    captures::{CaptureJob, CaptureMode, ProfileToCapture},
     failure::Failure,
     host::{
         supervise::{self, Browsers, CommandEnd, Signals},
@@ -124,9 +124,13 @@ async fn session(
             let capture = capture(engine, request, hold, workdir.path());
             Some(
                 engine
-                    .observe_capture(&lineage.name, CaptureSource::Directory, capture, |captured| {
-                        &captured.report
-                    })
+                    .observe_capture(
+                        &lineage.name,
+                        CaptureMode::Cold,
+                        CaptureSource::Directory,
+                        capture,
+                        |captured| &captured.report,
+                    )
                     .await,
             )
         }
@@ -140,7 +144,7 @@ async fn capture(
     hold: &Hold,
     directory: &Path,
 ) -> Result<Captured, Failure> {
-    let profile = StoppedProfile::stop(directory, &request.capture).await?;
+    let profile = ProfileToCapture::stop(directory, &request.capture).await?;
     let remarks = profile.remarks();
     let job = CaptureJob {
         tenant: hold.handle().store(),

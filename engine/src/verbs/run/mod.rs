@@ -70,6 +70,7 @@ impl Engine {
     /// Runs a command on a profile.
     pub async fn run(&self, request: &RunRequest) -> Result<RunOutcome, Failure> {
         request.capture.check()?;
+        request.capture.require_cold("a run, which captures when its command has ended,")?;
         request.load.check(request.chrome_major)?;
         let reference = request.reference()?;
         if request.command.is_empty() {

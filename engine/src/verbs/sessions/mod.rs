@@ -154,6 +154,7 @@ impl Engine {
     /// Makes what an unfinished session holds a snapshot.
     pub async fn rescue_session(&self, request: &RescueRequest) -> Result<RescueOutcome, Failure> {
         request.capture.check()?;
+        request.capture.require_cold("a session that was cut short")?;
         let candidate = match ChosenSession::find(&self.settings, &request.session, Taking::Take)? {
             ChosenSession::Readable(candidate) => *candidate,
             ChosenSession::Unreadable(Unreadable { id, path, problem, .. }) => {

@@ -8,7 +8,7 @@ use crate::{
     format::{
         Unknown,
         config::HASH,
-        record::{self, Counts, Mode, Record, SCHEMA, Source, State},
+        record::{self, Counts, Record, SCHEMA, Source, State},
         tree::{Entry, Kind},
     },
     id::RecordId,
@@ -69,7 +69,7 @@ pub(super) fn draft(
         captured_at_ms: clock::unix_ms(),
         captured_by: about.captured_by,
         captured_in: about.captured_in,
-        mode: Mode::Cold,
+        mode: about.mode,
         chrome_uptime_seconds_at_capture: about.chrome_uptime_seconds,
         predecessor_sha256: base.map_or_else(String::new, Record::sha256),
         notes: about.notes,

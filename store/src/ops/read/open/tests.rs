@@ -9,7 +9,7 @@ use crate::{
     catalog::{pins, pointer::Move},
     format::{
         layout,
-        record::{CapturedBy, Reason},
+        record::{CapturedBy, Mode, Reason},
     },
     id::RecordId,
     ops::write::snapshot::{self, About},
@@ -85,6 +85,7 @@ impl Desk {
                     unknown: Default::default(),
                 },
                 captured_in: None,
+                mode: Mode::Cold,
                 reason: Reason::Manual,
                 labels: Default::default(),
                 notes: String::new(),

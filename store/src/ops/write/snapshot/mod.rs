@@ -40,7 +40,7 @@ use crate::{
         event::Actor,
         health::Health,
         pointer::Target,
-        record::{CapturedBy, CapturedIn, Content, Counts, Reason, Record, State},
+        record::{CapturedBy, CapturedIn, Content, Counts, Mode, Reason, Record, State},
     },
     id::{Nonce, RecordId, SnapshotId},
     name::Lineage,
@@ -125,6 +125,8 @@ pub struct About {
     pub captured_by: CapturedBy,
     /// Where, if that is known.
     pub captured_in: Option<CapturedIn>,
+    /// Whether the browser had ended.
+    pub mode: Mode,
     /// Why the snapshot is taken; retention can go by it.
     pub reason: Reason,
     /// What to find the snapshot by.

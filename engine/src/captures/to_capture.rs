@@ -1,4 +1,4 @@
-//! `StoppedProfile` is a profile directory whose browser was ended, so that it can be captured.
+//! `ProfileToCapture` is a profile directory that can be captured: its browser was ended, or runs on on a mount.
 
 use std::path::Path;
 
@@ -15,16 +15,16 @@ use store::{Error, content::workers::blocking};
 use super::CaptureOptions;
 use crate::failure::Failure;
 
-/// A directory that no browser uses any more.
+/// A directory that no browser uses any more, or a mount that can be captured beside one.
 #[derive(Clone, Debug)]
-pub struct StoppedProfile {
+pub struct ProfileToCapture {
     /// The facts in the profile's own files.
     pub facts: Facts,
     pub(super) stopped: Stopped,
     pub(super) marker: Marker,
 }
 
-impl StoppedProfile {
+impl ProfileToCapture {
     /// Ends the browser, waits until nobody has a file open for writing, and learns what the profile
     /// says.
     pub async fn stop(directory: &Path, options: &CaptureOptions) -> Result<Self, Failure> {
@@ -37,6 +37,16 @@ impl StoppedProfile {
         Self::stop_with(mountpoint, StopOptions { open_wait: None, ..stop_options(options) }).await
     }
 
+    /// Leaves the browser on a mount alone, and learns what the profile says.
+    pub async fn leave_running(mountpoint: &Path) -> Result<Self, Failure> {
+        let mountpoint = mountpoint.to_owned();
+        let running = blocking(move || {
+            let stopped = stop::leave_running(&mountpoint).map_err(|error| in_use(&mountpoint, error))?;
+            Self::learn(&mountpoint, stopped)
+        });
+        Ok(running.await?)
+    }
+
     async fn stop_with(directory: &Path, options: StopOptions) -> Result<Self, Failure> {
         let directory = directory.to_owned();
         let stopped = blocking(move || {
@@ -44,11 +54,15 @@ impl StoppedProfile {
             singleton::remove_stale(&directory).map_err(|error| {
                 Error::io("cannot remove the links of a browser that is gone from", &directory, error)
             })?;
-            let marker = Marker::read(&directory)
-                .map_err(|error| Error::io("cannot read", directory.join(marker::NAME), error))?;
-            Ok(Self { facts: Facts::read(&directory), stopped, marker })
+            Self::learn(&directory, stopped)
         });
         Ok(stopped.await?)
+    }
+
+    fn learn(directory: &Path, stopped: Stopped) -> Result<Self, Error> {
+        let marker = Marker::read(directory)
+            .map_err(|error| Error::io("cannot read", directory.join(marker::NAME), error))?;
+        Ok(Self { facts: Facts::read(directory), stopped, marker })
     }
 
     /// The facts of a session whose browser is long gone.
@@ -80,6 +94,10 @@ impl StoppedProfile {
                  not stored: if that one still runs, what it has not written is missing; if not, remove \
                  SingletonLock, or no Chrome starts here"
             ));
+        }
+        if let Some(why) = &self.stopped.unwritten_cookies {
+            remarks
+                .push(format!("cookies that were set in the last half minute may be missing, since {why}"));
         }
         remarks
     }
