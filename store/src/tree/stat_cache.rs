@@ -27,7 +27,7 @@ use crate::{
     format::{
         FormatError, Result,
         bytes::{Put, Reader},
-        tree::{Entry, Extent, MAX_PATH_BYTES, Meta, TreePath, in_order},
+        tree::{Entry, Extent, MAX_META_BYTES, MAX_PATH_BYTES, MAX_TARGET_BYTES, Meta, TreePath, in_order},
     },
     id::SnapshotId,
 };
@@ -38,6 +38,8 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// A block that is shorter is written anew with what comes next, so that blocks stay few.
 const SHORT_BLOCK_BYTES: usize = BLOCK_BYTES / 4;
 const DIGEST_LEN: usize = 32;
+/// No entry that is not a regular file takes more.
+const MAX_OTHER_BYTES: usize = 2 * (MAX_META_BYTES + MAX_TARGET_BYTES);
 
 const FILE: u8 = 0;
 const UNSURE_FILE: u8 = 1;
@@ -342,7 +344,7 @@ impl<R: Read> StatCacheReader<R> {
                 KnownEntry::File(KnownFile { state, rights, xattrs, extents: read_extents(&mut reader)? })
             }
             UNSURE_FILE => KnownEntry::UnsureFile,
-            OTHER => KnownEntry::Other(reader.bytes(BLOCK_BYTES, "an entry")?.to_vec()),
+            OTHER => KnownEntry::Other(reader.bytes(MAX_OTHER_BYTES, "an entry")?.to_vec()),
             _ => return Err(FormatError::malformed("an unknown kind of file state")),
         };
         block.one_read = block.read == block.begin;

@@ -2,7 +2,7 @@
 //!
 //! Size, times and inode can stay the same while the content changes: a page that is
 //! dirty through a shared mapping takes further writes without touching them, and a clock
-//! tick is coarse. So an entry of the stat cache is made only for a file
+//! tick is coarse. So the stat cache has the state only of a file
 //!
 //! 1. that was flushed before its state was taken: only then does the next write through
 //!    a mapping change its times;

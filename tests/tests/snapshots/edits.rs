@@ -78,7 +78,7 @@ fn edit(root: &Path, lot: &mut Lot, number: usize) {
     let folder = if other.is_dir() { other.clone() } else { other.parent().unwrap().to_owned() };
     let new = folder.join(format!("new {number}"));
     let (is_file, is_dir) = (some.symlink_metadata().unwrap().is_file(), some.is_dir());
-    match lot.draw(12) {
+    match lot.draw(16) {
         0 | 1 if is_file => fs::write(some, noise(lot.draw(5000), number as u64)).unwrap(),
         2 if is_file => fs::write(some, noise(200_000, number as u64)).unwrap(),
         3 if is_file => fs::remove_file(some).unwrap(),
@@ -91,7 +91,45 @@ fn edit(root: &Path, lot: &mut Lot, number: usize) {
             lsetxattr(some, "user.edit", &noise(20, number as u64), XattrFlags::empty()).unwrap()
         }
         11 if is_file => fs::set_permissions(some, fs::Permissions::from_mode(0o600)).unwrap(),
+        12 => retype(some, other, lot),
+        13 if is_dir => match lot.draw(2) {
+            0 => fs::set_permissions(some, fs::Permissions::from_mode(0o700)).unwrap(),
+            _ => lsetxattr(some, "user.edit", &noise(20, number as u64), XattrFlags::empty()).unwrap(),
+        },
+        14 if some.is_symlink() => {
+            fs::remove_file(some).unwrap();
+            symlink("elsewhere", some).unwrap();
+        }
+        // Names that sort around those below a folder.
+        15 => {
+            let suffix = ["!", " x", "-", "0"][lot.draw(4)];
+            let name = format!("{}{suffix}", some.file_name().unwrap().to_str().unwrap());
+            let beside = some.with_file_name(name);
+            if beside.symlink_metadata().is_err() {
+                fs::write(beside, noise(lot.draw(2000), number as u64)).unwrap();
+            }
+        }
         _ => fs::write(&new, noise(lot.draw(2000), number as u64)).unwrap(),
+    }
+}
+
+/// Something of another kind takes the place of what is there.
+fn retype(some: &Path, other: &Path, lot: &mut Lot) {
+    let was = some.symlink_metadata().unwrap().file_type();
+    match was.is_dir() {
+        true => fs::remove_dir_all(some).unwrap(),
+        false => fs::remove_file(some).unwrap(),
+    }
+    match lot.draw(4) {
+        0 if !was.is_dir() => {
+            fs::create_dir(some).unwrap();
+            fs::write(some.join("below"), "within").unwrap();
+        }
+        1 if !was.is_symlink() => symlink("somewhere", some).unwrap(),
+        2 if other.symlink_metadata().is_ok_and(|other| other.is_file()) => {
+            fs::hard_link(other, some).unwrap()
+        }
+        _ => fs::write(some, noise(lot.draw(3000), lot.0)).unwrap(),
     }
 }
 
@@ -179,4 +217,50 @@ async fn what_was_edited_is_stored_as_if_all_of_it_were_read() {
         assert_same(source, &out);
         fixture.assert_clean().await;
     }
+}
+
+/// The file in which a host remembers a directory.
+fn memory(cache: &Path) -> PathBuf {
+    let is_one = |path: &PathBuf| path.is_file() && fs::read(path).unwrap().starts_with(b"pstore/stat/4\n");
+    let found: Vec<PathBuf> = all(cache).into_iter().filter(is_one).collect();
+    let [path] = &found[..] else { panic!("{found:?}") };
+    path.clone()
+}
+
+/// What a host remembers may be wrong, however that came about. The number of entries shows it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_only_the_memory_has_is_stored() {
+    /// What comes before the entries: a mark, the tree's id and its digest.
+    const HEAD_BYTES: usize = 14 + 32 + 32;
+    let dir = tempfile::tempdir().unwrap();
+    let (source, cache) = (dir.path().join("source"), dir.path().join("cache"));
+    let folder = source.join("folder");
+    let time = std::time::SystemTime::now() - Duration::from_secs(3600);
+    let date = |path: &Path| fs::File::open(path).unwrap().set_modified(time).unwrap();
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(source.join("file"), "text").unwrap();
+    [&folder, &source].into_iter().for_each(|path| date(path));
+    sleep(SETTLE);
+    let fixture = StoreFixture::open(Arc::new(MemoryBucket::new()), Some(cache.clone())).await;
+    let whole = fixture.snapshot(&source).await.unwrap();
+    let with_folder = fs::read(memory(&cache)).unwrap();
+    fs::remove_dir(&folder).unwrap();
+    date(&source);
+    let without = fixture.snapshot(&source).await.unwrap();
+    assert_ne!(without.snapshot_id, whole.snapshot_id);
+    let mut remembered = fs::read(memory(&cache)).unwrap();
+    remembered.splice(HEAD_BYTES.., with_folder[HEAD_BYTES..].iter().copied());
+    fs::write(memory(&cache), remembered).unwrap();
+    fs::create_dir(&folder).unwrap();
+    [&folder, &source].into_iter().for_each(|path| date(path));
+    let again = fixture.snapshot(&source).await.unwrap();
+    assert_eq!((again.outcome, again.snapshot_id), (Outcome::Stored, whole.snapshot_id));
+    // It remembers the right tree now.
+    fs::write(source.join("file"), "other text").unwrap();
+    date(&source);
+    assert_eq!(fixture.snapshot(&source).await.unwrap().outcome, Outcome::Stored);
+    let out = dir.path().join("out");
+    fixture.restore(&out).await.unwrap();
+    assert_same(&source, &out);
+    fixture.assert_clean().await;
 }

@@ -3,7 +3,10 @@
 use std::{
     collections::{BTreeMap, HashSet},
     io::{self, BufWriter, Write},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use super::{
@@ -40,6 +43,8 @@ pub(super) struct Reads {
 pub(super) struct Captured {
     pub plan: Arc<Plan>,
     pub reads: Arc<Reads>,
+    /// Whether what was remembered of the last time turned out to be wrong.
+    is_mistaken: Arc<AtomicBool>,
 }
 
 /// What has become of the tree that was captured the last time, in the order of paths.
@@ -57,6 +62,16 @@ pub(super) struct Taken {
 }
 
 impl Captured {
+    /// Nothing was read so far.
+    pub fn new(plan: Arc<Plan>) -> Self {
+        Self { plan, reads: Arc::default(), is_mistaken: Arc::default() }
+    }
+
+    /// What was remembered of the last time is wrong: it is not used any more.
+    pub fn forget_changes(&self) {
+        self.is_mistaken.store(true, Ordering::Relaxed);
+    }
+
     /// All entries, in order.
     pub fn entries(&self) -> Entries<'_> {
         Entries { known: Some(self.plan.known()), ..self.states() }
@@ -80,7 +95,8 @@ impl Captured {
 
     /// What makes this tree of the one that was captured the last time, if that is known, and little.
     pub fn edits(&self) -> Result<Option<Vec<Edit>>> {
-        let Some((_, changes)) = &self.plan.changes else { return Ok(None) };
+        let is_right = !self.is_mistaken.load(Ordering::Relaxed);
+        let Some((_, changes)) = self.plan.changes.as_ref().filter(|_| is_right) else { return Ok(None) };
         let mut runs = [&self.reads.runs[0], &self.reads.runs[1]].map(ReadLog::files);
         let (mut edits, mut read_again) = (Vec::new(), 0);
         for change in changes {

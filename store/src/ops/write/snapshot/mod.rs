@@ -302,8 +302,7 @@ impl Capture<'_> {
 
     async fn run(&self) -> Result<Report> {
         let ((survey, base), plan) = futures::future::try_join(self.survey(), Plan::make(self)).await?;
-        if let Some(base) = base.as_ref().filter(|base| plan.unchanged().is_some_and(|id| is_whole(base, id)))
-        {
+        if let Some(base) = base.as_ref().filter(|base| plan.is_as(base)) {
             let (job, progress) = (self.request.archive.as_ref(), Arc::clone(&self.progress));
             let seen = survey.contract_only_seen();
             let base = pointer_move::named_already(&self.handle, seen, base.clone(), job, progress).await?;

@@ -7,14 +7,14 @@ use std::{
     sync::Arc,
 };
 
-use super::{Capture, size::Sizes};
+use super::{Capture, is_whole, size::Sizes};
 use crate::{
     Error, Result,
     content::{cache::CacheKind, workers::blocking},
     error::IoContext,
     format::{
         FormatError,
-        record::Counts,
+        record::{Counts, Record},
         tree::{Entry, Kind, TreePath},
         tree_limits::Tally,
     },
@@ -175,10 +175,16 @@ impl Plan {
         Ok(sizes.too_large(self.root.path(), self.totals.bytes, limit))
     }
 
-    /// The tree that the directory is, if it is the one that was captured the last time.
-    pub fn unchanged(&self) -> Option<SnapshotId> {
-        let (tree, _) = self.changes.as_ref().filter(|(_, changes)| changes.is_empty())?;
-        Some(*tree)
+    /// Whether the directory is known to be what a snapshot has.
+    pub fn is_as(&self, record: &Record) -> bool {
+        let known = self.changes.as_ref().filter(|(_, changes)| changes.is_empty());
+        known.is_some_and(|(tree, _)| is_whole(record, *tree)) && self.has_found(&record.counts)
+    }
+
+    /// Whether so many entries of each kind were found.
+    pub fn has_found(&self, counts: &Counts) -> bool {
+        let kinds = |counts: &Counts| [counts.files, counts.directories, counts.symlinks, counts.hard_links];
+        kinds(counts) == kinds(&self.totals.counts)
     }
 
     /// Walks the directory once more.

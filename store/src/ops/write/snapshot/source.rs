@@ -92,7 +92,7 @@ impl<'a> DirectorySource<'a> {
             base_parts,
             writer,
             reused_files: plan.kept.0,
-            captured: Captured { plan, reads: Arc::default() },
+            captured: Captured::new(plan),
             before,
             rounds: Vec::new(),
             tree_id: None,
@@ -173,6 +173,7 @@ impl<'a> DirectorySource<'a> {
             if before.as_ref().map(Arc::as_ptr) != self.writer.base_tree().as_ref().map(Arc::as_ptr) {
                 // Segments lie elsewhere by now.
                 tree = self.tree().await?;
+                self.tree_id = Some(tree.id);
             }
             again = self.read_again(&mut tree).await?;
             if again.is_empty() {

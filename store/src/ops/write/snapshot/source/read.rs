@@ -6,8 +6,12 @@ use super::DirectorySource;
 use crate::{
     Error, Result,
     content::{
-        chunk_fetcher::startup::First, ingest::Ingested, meta::NewTree, snapshot_tree::SnapshotTree,
-        tree_editor::TreeEditor, workers::blocking,
+        chunk_fetcher::startup::First,
+        ingest::Ingested,
+        meta::NewTree,
+        snapshot_tree::SnapshotTree,
+        tree_editor::{Edited, TreeEditor},
+        workers::blocking,
     },
     format::tree::TreePath,
     ops::write::snapshot::{
@@ -73,7 +77,8 @@ impl DirectorySource<'_> {
             Ok(Some(tree)) => return Ok(tree),
             Ok(None) => {}
             Err(error) => {
-                tracing::info!(%error, "the current snapshot cannot be edited; its tree is cut anew")
+                tracing::warn!(%error, "the current snapshot cannot be edited; all of the tree is cut anew");
+                self.captured.forget_changes();
             }
         }
         let (store, captured) = (self.capture.store.clone(), self.captured.clone());
@@ -96,7 +101,15 @@ impl DirectorySource<'_> {
                 Edit::Put(taken) => editor.put(&taken.entry).await?,
             }
         }
-        Ok(Some(editor.finish().await?.tree))
+        let Edited { tree, counts: changed, .. } = editor.finish().await?;
+        let mut counts = base.counts.clone();
+        changed.apply(&mut counts);
+        if self.captured.plan.has_found(&counts) {
+            return Ok(Some(tree));
+        }
+        tracing::warn!("what this host remembers of the directory is wrong; all of the tree is cut anew");
+        self.captured.forget_changes();
+        Ok(None)
     }
 
     /// Whether the directory is still what was read.
