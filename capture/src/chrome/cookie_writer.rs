@@ -69,9 +69,16 @@ fn is_written(directory: &Path, before: &[Database]) -> bool {
     databases(directory).iter().any(|database| !before.contains(database) && is_over(&database.0))
 }
 
-/// The databases of cookies of all profiles in a user-data-dir.
+/// How many databases of cookies a user-data-dir has.
+pub(super) fn count_databases(directory: &Path) -> usize {
+    databases(directory).len()
+}
+
+/// The databases of cookies of all profiles in a user-data-dir. No link is followed to one.
 fn databases(directory: &Path) -> Vec<Database> {
-    let profiles = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let profiles = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let profiles = profiles.map(|entry| entry.path());
     let paths = profiles.flat_map(|profile| [profile.join("Cookies"), profile.join("Network/Cookies")]);
     let changed = |path: PathBuf| {
         let found = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;

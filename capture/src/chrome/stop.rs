@@ -22,7 +22,7 @@ use std::{
 use rustix::process::Signal;
 
 use super::{
-    cookie_writer::write_cookies,
+    cookie_writer::{count_databases, write_cookies},
     process::{self, Identity},
     processes::{self, BrowserProcess, Users},
     profile::Facts,
@@ -77,15 +77,26 @@ pub fn stop(directory: &Path, options: &StopOptions) -> Result<Stopped, StopErro
 }
 
 /// Ends nothing: has the browser on `directory` write its cookies, and tells what runs there, for a capture beside it.
-pub fn leave_running(directory: &Path) -> Result<Stopped, StopError> {
+/// `is_written_to` if somebody has files there open for writing, whether or not it can be seen.
+pub fn leave_running(directory: &Path, is_written_to: bool) -> Result<Stopped, StopError> {
     let found = look(directory)?;
-    let unwritten_cookies = found.browsers.iter().find_map(|browser| {
+    let unwritten = found.browsers.iter().find_map(|browser| {
         let written = match &browser.devtools {
             Some(endpoint) => write_cookies(directory, endpoint),
             None => Err("the browser has no DevTools port".to_owned()),
         };
         written.err()
     });
+    let databases = count_databases(directory);
+    let unwritten_cookies = match (databases, found.browsers.is_empty()) {
+        (0, _) => None,
+        (_, true) => is_written_to.then(|| "who writes there cannot be seen".to_owned()),
+        (1, false) => unwritten,
+        // DevTools reaches the cookies of one profile, and says not of which.
+        (several, false) => unwritten.or_else(|| {
+            Some(format!("there are {several} databases of cookies, and one browser writes one"))
+        }),
+    };
     let runs = !found.browsers.is_empty();
     Ok(Stopped {
         ended: if runs { Ended::Running } else { Ended::NotRunning },

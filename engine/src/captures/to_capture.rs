@@ -37,11 +37,13 @@ impl ProfileToCapture {
         Self::stop_with(mountpoint, StopOptions { open_wait: None, ..stop_options(options) }).await
     }
 
-    /// Leaves the browser on a mount alone, and learns what the profile says.
-    pub async fn leave_running(mountpoint: &Path) -> Result<Self, Failure> {
+    /// Leaves the browser on a mount alone, and learns what the profile says. `is_written_to` if somebody has files of
+    /// it open for writing.
+    pub async fn leave_running(mountpoint: &Path, is_written_to: bool) -> Result<Self, Failure> {
         let mountpoint = mountpoint.to_owned();
         let running = blocking(move || {
-            let stopped = stop::leave_running(&mountpoint).map_err(|error| in_use(&mountpoint, error))?;
+            let stopped = stop::leave_running(&mountpoint, is_written_to);
+            let stopped = stopped.map_err(|error| in_use(&mountpoint, error))?;
             Self::learn(&mountpoint, stopped)
         });
         Ok(running.await?)

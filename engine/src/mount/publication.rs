@@ -146,7 +146,7 @@ async fn store(
         CaptureMode::Cold => ProfileToCapture::stop_on_mount(&mount.info.mountpoint, options).await?,
         CaptureMode::Hot => {
             require_loadable(&settings, &lineage)?;
-            ProfileToCapture::leave_running(&mount.info.mountpoint).await?
+            ProfileToCapture::leave_running(&mount.info.mountpoint, mount.is_written_to()).await?
         }
     };
     let (remarks, marker) = (profile.remarks(), profile.marker().clone());

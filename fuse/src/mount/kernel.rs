@@ -69,10 +69,12 @@ impl Kernel {
     }
 }
 
+/// What the kernel calls file systems such as ours.
+pub(super) const MAGIC: u32 = 0x6573_5546;
+
 /// Whether this is a file system such as ours: somebody may have unmounted it already, and the disk
 /// below is not ours to tune.
 fn is_fuse(mountpoint: &Path) -> bool {
-    const MAGIC: u32 = 0x6573_5546;
     rustix::fs::statfs(mountpoint).is_ok_and(|found| found.f_type as u32 == MAGIC)
 }
 

@@ -90,6 +90,11 @@ pub struct LockStatus {
 }
 
 impl Mount {
+    /// Whether somebody has files open for writing.
+    pub fn is_written_to(&self) -> bool {
+        !self.fs.writers().is_empty()
+    }
+
     /// The bytes that it has fetched from the store, and those that it gave to readers without asking the store.
     pub fn read_so_far(&self) -> (u64, u64) {
         let figures = self.lazy.as_ref().map(|lazy| lazy.figures()).unwrap_or_default();

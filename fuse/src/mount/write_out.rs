@@ -5,95 +5,178 @@
 //! A file with a mapping is open in the mount's eyes, so these are the ones to open and to close once more. That is
 //! done by a process of its own, this program started once more: a thread of the daemon that waits for its own answers
 //! would keep the connection to the kernel open if the daemon were killed, and everybody would wait for ever.
+//!
+//! The process may have more rights than whoever uses the mount. So it goes by names that it follows below the mount
+//! alone, through no symbolic link, and opens nothing but regular files.
 
 use std::{
     fs::File,
     io::{self, Read, Seek, Write},
-    os::unix::{
-        ffi::{OsStrExt, OsStringExt},
-        process::CommandExt,
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::{ffi::OsStrExt, process::CommandExt},
     },
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use rustix::{
-    fs::{MemfdFlags, Mode, OFlags, fdatasync, memfd_create, open},
+    fs::{FileType, MemfdFlags, Mode, OFlags, fdatasync, fstat, fstatfs, memfd_create, open},
     io::Errno,
 };
-use store::{Error, Result};
+use store::{Error, Result, format::tree::TreePath, tree::root_dir::RootDir};
 
-use super::Mount;
-use crate::freeze::frozen_files::to_path;
+use super::{Mount, kernel::MAGIC};
 
 /// The one argument with which the program serves as such a process.
 pub const VERB: &str = "write-out-mappings";
+/// How long it may take. A commit goes on without what is not written out by then.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 impl Mount {
     /// Has every file that is open for writing written out. Blocks; changes must not be held up.
     pub(super) fn write_out(&self) -> Result<()> {
-        let files: Vec<PathBuf> =
-            self.fs.open_for_writing().iter().map(|path| self.info.mountpoint.join(to_path(path))).collect();
+        let files = self.fs.open_for_writing();
         if files.is_empty() {
             return Ok(());
         }
-        let failed =
-            |error| Error::io("cannot have mapped files written out on", &self.info.mountpoint, error);
-        let ended = order(&files)
+        let mountpoint = &self.info.mountpoint;
+        let failed = |error| Error::io("cannot have mapped files written out on", mountpoint, error);
+        let ended = order(mountpoint, &files)
             .and_then(|order| {
-                Command::new("/proc/self/exe")
-                    .arg0("pstore")
-                    .arg(VERB)
-                    .env_clear()
-                    .current_dir("/")
-                    // What a terminal sends to this one is none of its business.
-                    .process_group(0)
-                    .stdin(order)
-                    .stdout(Stdio::null())
-                    .stderr(Stdio::null())
-                    .status()
+                let mut command = Command::new("/proc/self/exe");
+                command.arg0("pstore").arg(VERB).env_clear().current_dir("/");
+                // What a terminal sends to this one is none of its business.
+                command.process_group(0).stdin(order).stdout(Stdio::null()).spawn()
             })
+            .and_then(|mut child| ended(&mut child, PATIENCE))
             .map_err(failed)?;
-        if ended.success() {
-            Ok(())
-        } else {
-            Err(failed(io::Error::other(format!("the process for it ended with {ended}"))))
+        match ended {
+            Some(ended) if ended.success() => Ok(()),
+            Some(ended) => Err(failed(io::Error::other(format!("the process for it ended with {ended}")))),
+            None => {
+                tracing::warn!("mapped files were not written out within {} s", PATIENCE.as_secs());
+                Ok(())
+            }
         }
     }
 }
 
-/// The names, all there from the beginning, so that nobody waits for them to be read.
-fn order(files: &[PathBuf]) -> io::Result<File> {
+/// How a process ends; `None` if it does not in time, and is killed.
+fn ended(child: &mut Child, patience: Duration) -> io::Result<Option<ExitStatus>> {
+    let deadline = Instant::now() + patience;
+    loop {
+        if let Some(ended) = child.try_wait()? {
+            return Ok(Some(ended));
+        }
+        if Instant::now() >= deadline {
+            child.kill()?;
+            return Ok(None);
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// The mountpoint and the names below it, all there from the beginning, so that nobody waits for them to be read.
+fn order(mountpoint: &Path, files: &[TreePath]) -> io::Result<File> {
     let mut order = File::from(memfd_create("files", MemfdFlags::CLOEXEC)?);
-    for file in files {
-        order.write_all(file.as_os_str().as_bytes())?;
+    let names = files.iter().map(TreePath::as_bytes);
+    for name in std::iter::once(mountpoint.as_os_str().as_bytes()).chain(names) {
+        order.write_all(name)?;
         order.write_all(&[0])?;
     }
     order.rewind()?;
     Ok(order)
 }
 
-/// Serves as the process that writes out the files it is given the names of, each with a zero byte behind it.
+/// Serves as the process that writes out files. It reads the name of the mountpoint, and the names of the files below
+/// it, each with a zero byte behind it. What it cannot open is told on stderr and left out.
 pub fn serve(mut names: impl Read) -> io::Result<()> {
     let mut read = Vec::new();
     names.read_to_end(&mut read)?;
-    for name in read.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-        write_out(&PathBuf::from(std::ffi::OsString::from_vec(name.to_vec())))?;
+    let mut names = read.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let Some(mountpoint) = names.next() else { return Ok(()) };
+    let root = RootDir::open(Path::new(std::ffi::OsStr::from_bytes(mountpoint))).map_err(io::Error::other)?;
+    if fstatfs(root.fd())?.f_type as u32 != MAGIC {
+        return Err(io::Error::other("something else is mounted there by now"));
+    }
+    for name in names {
+        if let Err(error) = write_out(&root, name) {
+            let name = String::from_utf8_lossy(name);
+            eprintln!("pstore: cannot have {name:?} written out: {error}");
+        }
     }
     Ok(())
 }
 
-fn write_out(file: &Path) -> io::Result<()> {
-    let opened =
-        |access| open(file, access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
+fn write_out(root: &RootDir, name: &[u8]) -> io::Result<()> {
+    let found = match root.open_at(name, OFlags::PATH, Mode::empty()) {
+        // It is gone, or another by now.
+        Err(error) if is_gone(&error) => return Ok(()),
+        found => found?,
+    };
+    if FileType::from_raw_mode(fstat(&found)?.st_mode) != FileType::RegularFile {
+        return Ok(());
+    }
+    // The file that was looked at, whatever its name leads to by now.
+    let same = format!("/proc/self/fd/{}", found.as_fd().as_raw_fd());
+    let opened = |access| open(&same, access | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
     match opened(OFlags::WRONLY) {
         // Closing it does the work.
         Ok(file) => drop(file),
         // Its mode forbids to open it so again.
         Err(Errno::ACCESS) => fdatasync(opened(OFlags::RDONLY)?)?,
-        // It is gone, or another by now.
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ISDIR) => {}
         Err(errno) => return Err(errno.into()),
     }
     Ok(())
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    let gone = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::XDEV, Errno::STALE];
+    error.raw_os_error().is_some_and(|code| gone.contains(&Errno::from_raw_os_error(code)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    #[test]
+    fn no_name_leads_out_of_the_mount_or_to_something_else_than_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, outside) = (folder.path().join("root"), folder.path().join("outside"));
+        fs::create_dir_all(root.join("folder")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, outside.join("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        symlink(&outside, root.join("link")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, root.join("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        fs::write(root.join("folder/file"), "text").unwrap();
+        let beneath = RootDir::open(&root).unwrap();
+        // Whoever opened one of these for writing, without a reader, would get an error.
+        for name in [&b"link/fifo"[..], b"fifo", b"folder", b"folder/file", b"folder/gone", b"fifo/below"] {
+            write_out(&beneath, name).unwrap();
+        }
+        write_out(&beneath, b"../outside/fifo").unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_is_no_mount_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("file"), "text").unwrap();
+        let names = [folder.path().as_os_str().as_bytes(), b"\0file\0"].concat();
+        serve(&names[..]).unwrap_err();
+    }
+
+    #[test]
+    fn nobody_waits_for_ever() {
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        assert!(ended(&mut child, Duration::from_millis(50)).unwrap().is_none());
+        child.wait().unwrap();
+        let mut child = Command::new("true").spawn().unwrap();
+        assert!(ended(&mut child, Duration::from_secs(20)).unwrap().unwrap().success());
+    }
 }
