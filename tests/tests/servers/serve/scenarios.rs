@@ -64,10 +64,6 @@ impl Scenario {
         Self { host: host.with("PSTORE_HOST_NAME", name), folder }
     }
 
-    fn local(root: &Path, name: &str) -> Self {
-        Self::new(root, name, |folder| Host::local(&folder.join("home"), &folder.join("store")))
-    }
-
     /// A profile that was captured and loaded, and a collection: all is well.
     fn begin(&self) {
         let source = self.source();
@@ -259,18 +255,17 @@ async fn every_alert_fires_in_a_prometheus_on_its_scenario_and_on_no_other() {
     let root = folder.path();
     let seaweed = SeaweedFs::start().await;
     let proxy = FaultyProxy::before(&seaweed.config(), FaultPlan::none());
-    let disk = SmallDisk::new(4 << 20);
-    let scenario = |name: &str| match name {
-        "slow-store" => Scenario::new(root, name, |folder| {
-            Host::s3(&folder.join("home"), &proxy.through(&seaweed.config()))
-        }),
-        "full-disk" => {
-            let sessions = disk.path().to_str().unwrap().to_owned();
-            Scenario::new(root, name, |folder| {
-                Host::local(&folder.join("home"), &folder.join("store")).with("PSTORE_SESSION_DIR", &sessions)
-            })
-        }
-        name => Scenario::local(root, name),
+    // The disk of the machine may be nearly full too.
+    let (disk, roomy) = (SmallDisk::new(4 << 20), SmallDisk::new(256 << 20));
+    let scenario = |name: &str| {
+        let sessions = if name == "full-disk" { disk.path().to_owned() } else { roomy.path().join(name) };
+        Scenario::new(root, name, |folder| {
+            let host = match name {
+                "slow-store" => Host::s3(&folder.join("home"), &proxy.through(&seaweed.config())),
+                _ => Host::local(&folder.join("home"), &folder.join("store")),
+            };
+            host.with("PSTORE_SESSION_DIR", sessions.to_str().unwrap())
+        })
     };
     let scenarios = SCENARIOS.map(|(name, _)| (name, scenario(name)));
     let named = |wanted: &str| &scenarios.iter().find(|(name, _)| *name == wanted).unwrap().1;
