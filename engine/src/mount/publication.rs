@@ -194,7 +194,8 @@ fn require_loadable(settings: &TenantSettings, lineage: &Lineage) -> Result<(), 
         "a snapshot of a running browser would become the current one, and {tenant} loads no such snapshot"
     );
     Err(Failure::new(ErrorKind::NotImplemented, message).hint(format!(
-        "add \"hot\" to the setting `modes` of {tenant}; {HOT_MODE_PAGE} says what that means"
+        "add \"hot\" to the setting `modes` of {tenant}, and mount again: `pstore unmount DIR --keep` leaves the \
+         changes for the next mount; {HOT_MODE_PAGE} says what that means"
     )))
 }
 
