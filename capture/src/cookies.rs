@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::db_state::path_as_text;
 
+/// A name that no site can have. A browser that is asked to write its cookies has some of this site for a moment, which
+/// are nobody's.
+pub(crate) const NOBODY: &str = "pstore.invalid";
+
 /// Whether a file is a part of a database of cookies.
 pub(crate) fn is_of_cookies(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy());
@@ -62,24 +66,25 @@ impl Census {
 pub(crate) fn count(connection: &Connection) -> Option<Count> {
     let columns: i64 = connection
         .query_row(
-            "SELECT count(*) FROM pragma_table_info('cookies') WHERE name IN ('value', 'encrypted_value')",
+            "SELECT count(*) FROM pragma_table_info('cookies')
+             WHERE name IN ('host_key', 'value', 'encrypted_value')",
             [],
             |row| row.get(0),
         )
         .ok()?;
-    if columns != 2 {
+    if columns != 3 {
         return None;
     }
     let count = connection.query_row(
         "WITH kinds AS (
            SELECT length(value) > 0 AS plain, length(encrypted_value) > 0 AS encrypted,
                   CAST(substr(encrypted_value, 1, 3) AS BLOB) AS prefix
-           FROM cookies)
+           FROM cookies WHERE host_key IS NOT ?1)
          SELECT count(*), total(plain AND NOT encrypted), total(encrypted AND prefix = x'763130'),
                 total(encrypted AND prefix = x'763131'),
                 total(encrypted AND prefix NOT IN (x'763130', x'763131'))
          FROM kinds",
-        [],
+        [NOBODY],
         |row| {
             let number = |at| row.get::<_, f64>(at).map(|value| value as u64);
             Ok(Count {
@@ -104,10 +109,11 @@ mod tests {
         assert_eq!(count(&connection), None);
         connection
             .execute_batch(
-                "CREATE TABLE cookies (name TEXT, value TEXT, encrypted_value BLOB);
+                "CREATE TABLE cookies (host_key TEXT, value TEXT, encrypted_value BLOB);
                  INSERT INTO cookies VALUES
                    ('a', 'open', x''), ('b', '', x'763130aa'), ('c', '', x'763130bb'),
-                   ('d', '', x'763131aa'), ('e', '', x'01'), ('f', '', x''), ('g', NULL, NULL);",
+                   ('d', '', x'763131aa'), ('e', '', x'01'), ('f', '', x''), (NULL, NULL, NULL),
+                   ('pstore.invalid', '', x'763130aa');",
             )
             .unwrap();
         let counted = count(&connection).unwrap();

@@ -14,6 +14,7 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    cookies::NOBODY,
     db_state::{DbState, brief},
     profile_dir::ProfileDir,
     sqlite::{self, Means},
@@ -108,6 +109,9 @@ fn cookies(connection: &Connection, hasher: &RandomState) -> Option<Cookies> {
         }
         let bytes = |at: usize| row.get_ref(at).ok()?.as_bytes().ok().map(<[u8]>::to_vec);
         let (site, name, path) = (bytes(0)?, bytes(1)?, bytes(2)?);
+        if site == NOBODY.as_bytes() {
+            continue;
+        }
         let expires: i64 = row.get(3).ok()?;
         let lapses = lapses_at_ms(expires);
         let site = cookies.entry(plain(&String::from_utf8_lossy(&site))).or_default();
@@ -206,6 +210,7 @@ mod tests {
             ("a.test", "newer", far),
             ("c.test", "same", far),
             ("d.test", "soon", EPOCH_US + DAY_US),
+            (NOBODY, "written", EPOCH_US + DAY_US),
         ];
         let sites = checked(&before, &after);
         let expected =

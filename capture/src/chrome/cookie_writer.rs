@@ -1,9 +1,14 @@
 //! `write_cookies` has a running browser write the cookies to disk that it has in memory alone.
 //!
 //! Chrome writes cookies half a minute after they were set, or as soon as it has counted 512 changes; DevTools has no
-//! call for it. So this makes that many changes: it sets one cookie, of a site that cannot exist, and takes it away,
-//! again and again. The changes of all sites are written with them. Chrome says nothing when it has written, so this
-//! waits until a database of cookies is another, and its transaction is over.
+//! call for it. So this makes that many changes: it sets two cookies, of a site that cannot exist, to one value after
+//! another. The changes of all sites are written with them. Chrome says nothing when it has written, so this waits
+//! until a database of cookies is another, and its transaction is over.
+//!
+//! There are two, since whatever Chrome writes must change the database. It takes the old value away before it sets
+//! the new one, and may write between the two; to take away what was never written changes nothing on disk. The other
+//! cookie is there then. So they may be in a capture. They lapse by themselves, and those who count cookies pass over
+//! them.
 
 use std::{
     fs,
@@ -16,13 +21,12 @@ use std::{
 use serde_json::{Value, json};
 
 use super::devtools::Endpoint;
-use crate::profile_dir::with_suffix;
+use crate::{cookies::NOBODY, profile_dir::with_suffix};
 
-/// A name that no site can have.
-const NOBODY: &str = "pstore.invalid";
-/// More than twice what Chrome waits for, so one round of its count ends in any case. The last one takes the cookie away.
+/// More than what Chrome waits for, so that its count ends whatever it had counted before.
 const CHANGES: usize = 1040;
-/// When the cookie goes by itself, if Chrome has written it just while it was there.
+const COOKIES: usize = 2;
+/// When the cookies go by themselves.
 const LASTS: Duration = Duration::from_secs(30);
 /// A time that is over.
 const LONG_AGO: u64 = 1;
@@ -30,7 +34,7 @@ const LONG_AGO: u64 = 1;
 /// one after that has them all.
 const ROUNDS: usize = 2;
 /// How long all of it may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Has the browser write its cookies; the reason if it is not known that it has.
@@ -41,9 +45,10 @@ pub(super) fn write_cookies(directory: &Path, endpoint: &Endpoint) -> Result<(),
         let before = databases(directory);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let lapses = (now + LASTS).as_secs();
+        let changes = (0..CHANGES).map(|number| cookie(number, lapses));
         // One that has lapsed takes the one before away.
-        let cookies: Vec<Value> =
-            (0..CHANGES).map(|number| cookie(if number % 2 == 0 { lapses } else { LONG_AGO })).collect();
+        let last = (0..COOKIES).map(|number| cookie(number, LONG_AGO));
+        let cookies: Vec<Value> = changes.chain(last).collect();
         let set = session.call("Storage.setCookies", &json!({ "cookies": cookies }));
         set.map_err(|error| error.to_string())?;
         while !is_written(directory, &before) {
@@ -56,12 +61,13 @@ pub(super) fn write_cookies(directory: &Path, endpoint: &Endpoint) -> Result<(),
     Ok(())
 }
 
-fn cookie(lapses: u64) -> Value {
-    json!({ "name": "written", "value": "", "domain": NOBODY, "path": "/", "expires": lapses })
+fn cookie(number: usize, lapses: u64) -> Value {
+    let name = format!("written-{}", number % COOKIES);
+    json!({ "name": name, "value": number.to_string(), "domain": NOBODY, "path": "/", "expires": lapses })
 }
 
-/// A database of cookies, and when it was changed last.
-type Database = (PathBuf, (i64, i64));
+/// A database of cookies, and when it and its write-ahead log were changed last.
+type Database = (PathBuf, [Option<(i64, i64)>; 2]);
 
 fn is_written(directory: &Path, before: &[Database]) -> bool {
     let is_over =
@@ -80,9 +86,13 @@ fn databases(directory: &Path) -> Vec<Database> {
     let profiles = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let profiles = profiles.map(|entry| entry.path());
     let paths = profiles.flat_map(|profile| [profile.join("Cookies"), profile.join("Network/Cookies")]);
-    let changed = |path: PathBuf| {
-        let found = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
-        Some((path, (found.mtime(), found.mtime_nsec())))
+    let changed = |path: &Path| {
+        let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
+        Some((found.mtime(), found.mtime_nsec()))
     };
-    paths.filter_map(changed).collect()
+    let database = |path: PathBuf| {
+        let times = [Some(changed(&path)?), changed(&with_suffix(&path, "-wal"))];
+        Some((path, times))
+    };
+    paths.filter_map(database).collect()
 }

