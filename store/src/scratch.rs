@@ -148,6 +148,13 @@ impl Drop for Scratch {
     }
 }
 
+/// A file below `folder` that has no name: it goes with whoever has it open.
+pub(crate) fn unnamed_file(folder: &Path) -> io::Result<File> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let flags = OFlags::TMPFILE.bits() as i32;
+    OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).open(folder)
+}
+
 /// The directories of one kind below `parent`, whoever uses or owns them.
 pub fn list(parent: &Path, kind: Kind) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();

@@ -169,7 +169,8 @@ impl WriteLease {
         meta: &SealedPack,
     ) -> Result<DurableWrite> {
         let write = self.open().await?;
-        let DurablePacks { index, stored_bytes, .. } = packs;
+        let DurablePacks { index, stored_bytes, places } = packs;
+        drop(places);
         let (meta, index) =
             futures::future::try_join(self.upload_pack(meta), self.upload_index(index)).await?;
         Ok(DurableWrite { write, stored_bytes: stored_bytes + meta + index })

@@ -48,6 +48,11 @@ impl Packer {
         Self { buffer, home: buffers.clone(), entries: Vec::new() }
     }
 
+    /// Makes room for so many more bytes at once: memory that is never filled costs nothing, but growing copies.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.buffer.reserve_exact(more);
+    }
+
     /// How long the pack would be if it were sealed now.
     pub fn len(&self) -> usize {
         self.buffer.len() + self.entries.len() * pack::ENTRY_LEN + pack::TRAILER_LEN

@@ -166,7 +166,11 @@ impl SegmentWriter {
         let len = self.current.bytes.len();
         if len >= MAX_SEGMENT || boundary && len >= MIN_SEGMENT {
             self.finished_bytes += len as u64;
-            self.finished.push(std::mem::replace(&mut self.current, empty()));
+            let mut ended = std::mem::replace(&mut self.current, empty());
+            // There are many of them, and they are kept.
+            ended.bytes.shrink_to_fit();
+            ended.chunks.shrink_to_fit();
+            self.finished.push(ended);
             self.previous.clear();
         }
     }

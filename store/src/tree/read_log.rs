@@ -1,5 +1,7 @@
 //! `ReadLog` holds what reading files gave, in the order in which they were read.
 
+use std::path::PathBuf;
+
 use super::{
     codec::{put_extents, put_state, put_xattrs, read_extents, read_state, read_xattrs},
     read::ReadState,
@@ -23,6 +25,11 @@ pub(crate) struct ReadFile {
 pub(crate) struct ReadLog(Records);
 
 impl ReadLog {
+    /// What is too much for memory is put aside below `folder`.
+    pub fn below(folder: Option<PathBuf>) -> Self {
+        Self(Records::below(folder))
+    }
+
     pub fn push(&mut self, file: &ReadFile) {
         self.0.push(|out| {
             put_state(out, &file.seen.state);
@@ -44,11 +51,8 @@ pub(crate) struct ReadLogReader<'a>(RecordReader<'a>);
 impl ReadLogReader<'_> {
     /// The next file, which must be there.
     pub fn next_file(&mut self) -> Result<ReadFile> {
-        let read = self.0.next_record().map(read);
         let missing = || Error::Internal { what: "a file was not read".to_owned() };
-        let unreadable =
-            |error| Error::Internal { what: format!("a file was not written down well: {error}") };
-        read.ok_or_else(missing)?.map_err(unreadable)
+        self.0.read_next(read).ok_or_else(missing)?
     }
 }
 

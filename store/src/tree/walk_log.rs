@@ -1,12 +1,14 @@
 //! `WalkLog` is a walk, written down: some forty bytes for each entry, to be gone through again and again.
 
+use std::path::PathBuf;
+
 use super::{
     codec::{put_path, put_state, put_time, put_xattrs, read_path, read_state, read_time, read_xattrs},
     records::{RecordReader, Records},
     walk::{Found, FoundFile},
 };
 use crate::{
-    Error, Result,
+    Result,
     format::{
         self,
         bytes::{Put, Reader},
@@ -46,6 +48,11 @@ pub(crate) struct WalkLog {
 }
 
 impl WalkLog {
+    /// What is too much for memory is put aside below `folder`.
+    pub fn below(folder: Option<PathBuf>) -> Self {
+        Self { records: Records::below(folder), previous: Vec::new() }
+    }
+
     /// Adds an entry, which comes after all that were added; `choice` counts if it is a regular file.
     pub fn push(&mut self, found: &Found, choice: Choice) {
         let Found { entry: Entry { path, meta, kind }, file } = found;
@@ -94,13 +101,7 @@ impl Iterator for LogReader<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let Self { records, path } = self;
-        let read = read(records.next_record()?, path);
-        // Nobody but this process has had it.
-        Some(
-            read.map_err(|error| Error::Internal {
-                what: format!("a walk was not written down well: {error}"),
-            }),
-        )
+        records.read_next(|reader| read(reader, path))
     }
 }
 

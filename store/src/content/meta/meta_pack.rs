@@ -28,7 +28,32 @@ pub(super) enum Part {
     /// As the base has it.
     Kept(SegmentRef),
     /// With where its chunks lie now.
-    Fresh { id: ChunkId, tree: Bytes, span: Span, locations: Vec<Location> },
+    Fresh { id: ChunkId, tree: Bytes, span: Span, table: Table },
+}
+
+/// Where the chunks of one segment lie, as it is stored.
+pub(super) struct Table {
+    id: ChunkId,
+    bytes: Bytes,
+    chunks: u32,
+}
+
+impl Part {
+    /// A segment whose chunks lie at `locations`; the packs of `span` count for nothing.
+    pub fn fresh(store: &TenantStore, id: ChunkId, tree: Bytes, span: Span, locations: &[Location]) -> Self {
+        let span = Span { packs: packs_of(locations), ..span };
+        let bytes = Bytes::from(table::encode(locations));
+        let table = Table { id: store.key().id_of(&bytes), bytes, chunks: locations.len() as u32 };
+        Self::Fresh { id, tree, span, table }
+    }
+
+    /// How many bytes of it may have to be stored.
+    fn fresh_bytes(&self) -> usize {
+        match self {
+            Self::Fresh { tree, table, .. } => tree.len() + table.bytes.len(),
+            Self::Kept(_) => 0,
+        }
+    }
 }
 
 /// The meta pack of a write that is being filled, with the metadata of one snapshot or more.
@@ -64,8 +89,7 @@ impl MetaPack {
         let parts = snapshot.root.segments.iter().zip(&snapshot.trees).zip(spans.into_iter().zip(tables));
         let parts = parts.map(|((segment, tree), (span, mut locations))| {
             locations.iter_mut().for_each(|location| *location = moved(location).unwrap_or(*location));
-            let span = Span { packs: packs_of(&locations), ..span };
-            Part::Fresh { id: segment.tree.id, tree: tree.clone(), span, locations }
+            Part::fresh(store, segment.tree.id, tree.clone(), span, &locations)
         });
         let id = snapshot_id(store.key(), snapshot.root.segments.iter().map(|segment| segment.tree.id));
         let (content, root, fresh) = self.add(store, id, Some(&snapshot.root), parts.collect(), barred)?;
@@ -86,22 +110,15 @@ impl MetaPack {
         parts: Vec<Part>,
         barred: impl Fn(&PackId) -> bool,
     ) -> Result<(Content, Root, Vec<Fresh>)> {
-        let mut tables = Vec::with_capacity(parts.len());
         let (mut wanted, mut needed) = (HashSet::new(), HashSet::new());
         for part in &parts {
-            let (ids, table) = match part {
+            wanted.extend(match part {
                 Part::Kept(segment) => {
                     needed.extend([segment.tree.pack, segment.table.pack]);
-                    ([segment.tree.id, segment.table.id], None)
+                    [segment.tree.id, segment.table.id]
                 }
-                Part::Fresh { id, locations, .. } => {
-                    let table = Bytes::from(table::encode(locations));
-                    let table_id = store.key().id_of(&table);
-                    ([*id, table_id], Some((table_id, table)))
-                }
-            };
-            wanted.extend(ids);
-            tables.push(table);
+                Part::Fresh { id, table, .. } => [*id, table.id],
+            });
         }
         // Whoever has kept a segment has made sure of it.
         if let Some(pack) = needed.iter().find(|pack| barred(pack)) {
@@ -110,28 +127,24 @@ impl MetaPack {
             });
         }
         let shared = shared_blobs(base, &wanted, &needed, barred);
+        self.packer.reserve(parts.iter().map(Part::fresh_bytes).sum());
         let (mut segments, mut fresh) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
-        for (part, table) in parts.into_iter().zip(tables) {
-            let ((id, tree, span, locations), (table_id, table)) = match (part, table) {
-                (Part::Fresh { id, tree, span, locations }, Some(table)) => {
-                    ((id, tree, span, locations), table)
-                }
-                (Part::Kept(segment), _) => {
+        for part in parts {
+            let (id, tree, span, table) = match part {
+                Part::Fresh { id, tree, span, table } => (id, tree, span, table),
+                Part::Kept(segment) => {
                     segments.push(segment);
                     fresh.push(None);
                     continue;
                 }
-                (Part::Fresh { id, .. }, None) => {
-                    return Err(Error::Internal { what: format!("segment {id} has no table") });
-                }
             };
             segments.push(SegmentRef {
                 tree: self.place(&shared, id, EntryKind::Tree, &tree)?,
-                table: self.place(&shared, table_id, EntryKind::Table, &table)?,
-                chunks: locations.len() as u32,
+                table: self.place(&shared, table.id, EntryKind::Table, &table.bytes)?,
+                chunks: table.chunks,
                 span: Some(span),
             });
-            fresh.push(Some((tree, table)));
+            fresh.push(Some((tree, table.bytes)));
         }
         let root = Root { segments };
         root.check()

@@ -11,7 +11,7 @@ use crate::{
     content::{TenantStore, packer::SealedPack},
     format::{
         record::Content,
-        root::{Blob, Root, SegmentRef, Span, packs_of},
+        root::{Blob, Root, SegmentRef},
         segment::{Segment, SegmentPart, SegmentWriter, snapshot_id},
         table::Location,
         tree::{Entry, TreePath},
@@ -48,7 +48,7 @@ impl TreePart {
 
     /// Which part of the tree it covers; the packs of a new one are not known.
     #[cfg(test)]
-    pub fn span(&self) -> Option<&Span> {
+    pub fn span(&self) -> Option<&crate::format::root::Span> {
         match self {
             Self::Kept { segment, .. } => segment.span.as_ref(),
             Self::New { segment, .. } => Some(&segment.span),
@@ -200,8 +200,7 @@ impl NewTree {
                     locate(id).ok_or_else(|| Error::Internal { what: format!("chunk {id} has no location") })
                 })
                 .collect::<Result<Vec<_>>>()?;
-            let span = Span { packs: packs_of(&locations), ..segment.span };
-            parts.push(Part::Fresh { id, tree: segment.bytes.into(), span, locations });
+            parts.push(Part::fresh(store, id, segment.bytes.into(), segment.span, &locations));
         }
         let mut pack = MetaPack::new(store, write)?;
         let (content, root, fresh) = pack.add(store, self.id, base, parts, barred)?;

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     io::{self, BufWriter, Write},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -37,6 +38,14 @@ pub(super) struct Reads {
     pub runs: [ReadLog; 2],
     /// Files that were read again, or after all, in which round of reading.
     pub again: BTreeMap<TreePath, (ReadFile, usize)>,
+}
+
+impl Reads {
+    /// Nothing so far. What is too much for memory is put aside below `folder`.
+    pub fn below(folder: Option<&Path>) -> Self {
+        let log = || ReadLog::below(folder.map(Path::to_owned));
+        Self { runs: [log(), log()], again: BTreeMap::new() }
+    }
 }
 
 #[derive(Clone, Debug)]

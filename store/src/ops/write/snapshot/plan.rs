@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::{self, Read},
     os::unix::fs::FileExt,
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -43,6 +44,9 @@ const TOP_NAMES: usize = 4096;
 /// Up to so many changes since the last time are kept at hand. If there are more, the tree is cut anew.
 const FEW_CHANGES: usize = 4096;
 
+/// The folder of this host's cache for files that have no name.
+const ASIDE: &str = "aside";
+
 /// What is otherwise than it was the last time. Changes have the order of paths.
 #[derive(Debug)]
 pub(super) enum PlannedChange {
@@ -77,6 +81,8 @@ pub(super) struct Plan {
     /// What was known before.
     cache: Option<File>,
     pub cache_name: Option<String>,
+    /// Where that is put which is too much for memory.
+    pub aside: Option<PathBuf>,
 }
 
 impl Plan {
@@ -90,9 +96,10 @@ impl Plan {
             let cache_name = cache_name(&root);
             let cached = |name: &String| store.cache.as_ref()?.open(CacheKind::Stat, name);
             let cache = cache_name.as_ref().filter(|_| !rescan).and_then(cached);
+            let aside = store.cache.as_ref().map(|cache| cache.folder(ASIDE));
             let mut plan = Self {
                 root,
-                log: WalkLog::default(),
+                log: WalkLog::below(aside.clone()),
                 skipped: Skipped::default(),
                 totals: Totals::default(),
                 kept: (0, 0),
@@ -104,6 +111,7 @@ impl Plan {
                 threads,
                 cache,
                 cache_name,
+                aside,
             };
             plan.survey()?;
             match max_bytes {

@@ -42,7 +42,7 @@ impl DirectorySource<'_> {
                 return Ok((reads, ingest.flush()?));
             }
             let first = First::of(&first_reads, guess, &plan.top);
-            let mut now = Reads::default();
+            let mut now = Reads::below(plan.aside.as_deref());
             let Reads { runs, again: read_again } = &mut now;
             let is_again = !again.is_empty();
             let files: Box<dyn Iterator<Item = _> + Send> =
