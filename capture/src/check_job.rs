@@ -15,6 +15,7 @@ use crate::{
     inventory::Inventory,
     leveldb,
     profile_dir::ProfileDir,
+    session_cookies::lasting::{self, Changed, Lasting},
     sqlite::{self, Means},
 };
 
@@ -33,6 +34,8 @@ pub(crate) enum CheckJob {
     Cookies(#[serde(with = "path_as_bytes")] PathBuf, u64, Vec<(String, String)>),
     /// A Local Storage, and the origins looked for in it.
     Origins(#[serde(with = "path_as_bytes")] PathBuf, Vec<String>),
+    /// A database of cookies, of which a copy is changed, in which session cookies lapse then.
+    SessionCookies(#[serde(with = "path_as_bytes")] PathBuf, Lasting),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +46,7 @@ pub(crate) enum CheckResult {
     Storage(PathBuf, Storage),
     Cookies(PathBuf, SoughtCookies),
     Origins(PathBuf, SoughtOrigins),
+    SessionCookies(PathBuf, Changed),
 }
 
 impl CheckJob {
@@ -58,7 +62,16 @@ impl CheckJob {
             | Self::Sites(path, _)
             | Self::Storage(path)
             | Self::Cookies(path, ..)
-            | Self::Origins(path, _) => path,
+            | Self::Origins(path, _)
+            | Self::SessionCookies(path, _) => path,
+        }
+    }
+
+    /// The name of the file that it leaves in the scratch directory, if it has changed something.
+    pub(crate) fn leaves(&self) -> Option<&str> {
+        match self {
+            Self::SessionCookies(_, lasting) => Some(&lasting.name),
+            _ => None,
         }
     }
 
@@ -80,6 +93,9 @@ impl CheckJob {
             }
             Self::Origins(path, names) => {
                 CheckResult::Origins(path.clone(), search::origins(dir, path, names, means.deadline))
+            }
+            Self::SessionCookies(path, until) => {
+                CheckResult::SessionCookies(path.clone(), lasting::change(dir, path, until, means))
             }
         }
     }
@@ -106,6 +122,7 @@ impl CheckJob {
             Self::Origins(_, names) => {
                 CheckResult::Origins(path, SoughtOrigins::unread(names.len(), &why(state)))
             }
+            Self::SessionCookies(..) => CheckResult::SessionCookies(path, Changed::unread(&why(state))),
         }
     }
 }

@@ -126,11 +126,12 @@ impl Examination {
                     examination.sqlite.push(checked);
                 }
                 CheckResult::LevelDb(checked) => examination.leveldb.push(checked),
-                // Nobody examines a profile to compare it, or to look for something.
+                // Nobody examines a profile to compare it, to look for something, or to change it.
                 CheckResult::Sites(..)
                 | CheckResult::Storage(..)
                 | CheckResult::Cookies(..)
-                | CheckResult::Origins(..) => {}
+                | CheckResult::Origins(..)
+                | CheckResult::SessionCookies(..) => {}
             }
         }
         examination.sqlite.sort_by(|a, b| a.path.cmp(&b.path));

@@ -15,8 +15,8 @@ fn profile() -> tempfile::TempDir {
     let connection = rusqlite::Connection::open(dir.path().join("Default/Network/Cookies")).unwrap();
     connection
         .execute_batch(
-            "CREATE TABLE cookies (value TEXT, encrypted_value BLOB);
-             INSERT INTO cookies VALUES ('', 'v10x'), ('', 'v11x'), ('plain', '');",
+            "CREATE TABLE cookies (host_key TEXT, value TEXT, encrypted_value BLOB);
+             INSERT INTO cookies VALUES ('a', '', 'v10x'), ('a', '', 'v11x'), ('a', 'plain', '');",
         )
         .unwrap();
     let leveldb = dir.path().join("Default/Session Storage");

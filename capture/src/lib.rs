@@ -21,6 +21,7 @@ mod listed_files;
 pub mod load;
 pub mod marker;
 pub mod profile_dir;
+pub mod session_cookies;
 pub mod sqlite;
 
 /// The contract's note on a snapshot whose browser had crashed.

@@ -26,7 +26,7 @@ use crate::{
     lineages::unfound,
     observer::{self, LoadWay, Observation},
     outcome::LoadResult,
-    settings::OnUnavailable,
+    settings::{OnUnavailable, SessionCookies},
 };
 
 /// How a profile is loaded.
@@ -163,6 +163,7 @@ impl Engine {
             host_region: job.host_region.clone().or_else(|| self.settings.host_region()),
             now_ms: clock::unix_ms(),
             normalise_exit: options.normalise_exit,
+            keep_session_cookies: settings.session_cookies == SessionCookies::Keep,
             adoption: None,
         }
     }

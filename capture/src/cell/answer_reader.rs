@@ -13,6 +13,7 @@ use super::{
 use crate::{
     check_job::{CheckJob, CheckResult},
     db_state::brief,
+    session_cookies::lasting::Lasting,
 };
 
 /// What was said so far. Jobs are told by their place in the order.
@@ -76,6 +77,12 @@ impl Heard {
                     origins.told(names.len()).map(|found| CheckResult::Origins(path.clone(), found)),
                 )?;
             }
+            (Answer::SessionCookies(at, changed), Some(_)) if self.begun.contains(&at) => {
+                let Some(CheckJob::SessionCookies(path, _)) = jobs.get(at) else {
+                    return Err(Stop::Nonsense);
+                };
+                self.take(at, Some(CheckResult::SessionCookies(path.clone(), changed.told())))?;
+            }
             _ => return Err(Stop::Nonsense),
         }
         Ok(())
@@ -110,6 +117,7 @@ pub fn is_understood(answers: &[u8]) -> bool {
         CheckJob::Storage("leveldb".into()),
         CheckJob::Cookies("Cookies".into(), 0, vec![("a.test".to_owned(), "sid".to_owned())]),
         CheckJob::Origins("leveldb".into(), vec!["https://a.test".to_owned()]),
+        CheckJob::SessionCookies("Cookies".into(), Lasting { expires_utc: 0, name: "0".to_owned() }),
     ];
     let mut heard = Heard::default();
     answers.split_inclusive(|byte| *byte == b'\n').all(|line| heard.hear(line, &jobs.each_ref()).is_ok())

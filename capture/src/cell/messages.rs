@@ -12,6 +12,7 @@ use crate::{
     db_state::{DbState, brief, path_as_bytes},
     expect::search::{SoughtCookies, SoughtOrigins},
     leveldb::{self, Notes},
+    session_cookies::lasting::Changed,
     sqlite::{self, Depth},
 };
 
@@ -49,6 +50,7 @@ pub(super) enum Answer {
     Storage(usize, Storage),
     Cookies(usize, SoughtCookies),
     Origins(usize, SoughtOrigins),
+    SessionCookies(usize, Changed),
     /// One of those that were begun needs more memory than there is for all of them.
     OutOfMemory,
     /// It cannot begin, and why.
@@ -80,6 +82,7 @@ impl Answer {
             CheckResult::Storage(_, storage) => Self::Storage(job, storage),
             CheckResult::Cookies(_, cookies) => Self::Cookies(job, cookies),
             CheckResult::Origins(_, origins) => Self::Origins(job, origins),
+            CheckResult::SessionCookies(_, changed) => Self::SessionCookies(job, changed),
             CheckResult::Sqlite(checked, cookies) => {
                 let sqlite::Checked { path: _, state, hot_journal, wal, bytes } = checked;
                 Self::Sqlite(job, SqliteFound { state, hot_journal, wal, bytes, cookies })

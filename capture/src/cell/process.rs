@@ -1,7 +1,7 @@
 //! `process` starts a cell, reads its answers and ends it.
 
 use std::{
-    fs::{File, Permissions},
+    fs::{self, File, Permissions},
     io::{self, Seek, Write},
     os::unix::{
         fs::PermissionsExt,
@@ -71,6 +71,10 @@ impl Cell {
             let stop = self.hear(&mut heard, &told, jobs, means.deadline);
             // Whatever it does, it is over: whoever listens to it sees the end.
             let status = process.end()?;
+            for name in heard.found.keys().filter_map(|at| jobs[*at].leaves()) {
+                // Whoever wants it finds out whether it is there, and what it is.
+                let _ = fs::rename(scratch.path().join(name), means.scratch.join(name));
+            }
             if let Some(confinement) = heard.ready {
                 let Confinement { seccomp, landlock } = confinement;
                 tracing::debug!(

@@ -20,7 +20,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::devtools::Endpoint;
+use super::{cookie_databases::cookie_databases, devtools::Endpoint};
 use crate::{cookies::NOBODY, profile_dir::with_suffix};
 
 /// More than what Chrome waits for, so that its count ends whatever it had counted before.
@@ -75,17 +75,7 @@ fn is_written(directory: &Path, before: &[Database]) -> bool {
     databases(directory).iter().any(|database| !before.contains(database) && is_over(&database.0))
 }
 
-/// How many databases of cookies a user-data-dir has.
-pub(super) fn count_databases(directory: &Path) -> usize {
-    databases(directory).len()
-}
-
-/// The databases of cookies of all profiles in a user-data-dir. No link is followed to one.
 fn databases(directory: &Path) -> Vec<Database> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let profiles = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let profiles = profiles.map(|entry| entry.path());
-    let paths = profiles.flat_map(|profile| [profile.join("Cookies"), profile.join("Network/Cookies")]);
     let changed = |path: &Path| {
         let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
         Some((found.mtime(), found.mtime_nsec()))
@@ -94,5 +84,5 @@ fn databases(directory: &Path) -> Vec<Database> {
         let times = [Some(changed(&path)?), changed(&with_suffix(&path, "-wal"))];
         Some((path, times))
     };
-    paths.filter_map(database).collect()
+    cookie_databases(directory).into_iter().filter_map(database).collect()
 }

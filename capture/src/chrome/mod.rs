@@ -5,6 +5,7 @@
 //! *and* its start time, so that it never takes a reused number for the earlier process.
 
 mod arguments;
+mod cookie_databases;
 mod cookie_writer;
 pub mod devtools;
 mod json_edit;
@@ -13,10 +14,13 @@ mod open_files;
 mod process;
 pub mod processes;
 pub mod profile;
+mod replace_file;
 pub mod singleton;
 mod singleton_lock;
 mod sockets;
 pub mod startup;
 pub mod stop;
 
+pub(crate) use cookie_databases::cookie_databases;
 pub use process::Identity;
+pub(crate) use replace_file::replace;

@@ -2,21 +2,17 @@
 //! to restore it.
 
 use std::{
-    fs::File,
-    io::{self, Write},
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::{ffi::OsStrExt, fs::MetadataExt},
-    },
+    io,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid, fchmod, fchown, openat, renameat, statat, unlinkat};
-use store::{format::tree::PLAIN_MODE_BITS, tree::root_dir::RootDir};
+use store::tree::root_dir::RootDir;
 
 use super::{
     json_edit,
     profile::{self, Exit},
+    replace_file::replace,
 };
 
 /// The name of this change in a record.
@@ -47,36 +43,11 @@ pub fn normalise_exit(directory: &Path) -> io::Result<Vec<PathBuf>> {
             continue;
         }
         if let Some(edited) = json_edit::set(&text, "profile", &NORMAL) {
-            replace(folder.as_fd(), name, &edited)?;
+            replace(folder.as_fd(), name, &mut edited.as_slice())?;
             changed.push(path.to_owned());
         }
     }
     Ok(changed)
-}
-
-/// With the same owner and mode.
-fn replace(folder: BorrowedFd<'_>, name: &Path, bytes: &[u8]) -> io::Result<()> {
-    let aside = format!(".pstore-{:016x}", u64::from_le_bytes(store::id::random()));
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = File::from(openat(folder, &aside, flags, Mode::from(0o600))?);
-    let replaced =
-        write_like(folder, name, file, bytes).and_then(|()| Ok(renameat(folder, &aside, folder, name)?));
-    if replaced.is_err() {
-        let _ = unlinkat(folder, &aside, AtFlags::empty());
-    }
-    replaced
-}
-
-fn write_like(folder: BorrowedFd<'_>, name: &Path, mut file: File, bytes: &[u8]) -> io::Result<()> {
-    let like = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    file.write_all(bytes)?;
-    let made = file.metadata()?;
-    if (made.uid(), made.gid()) != (like.st_uid, like.st_gid) {
-        fchown(&file, Some(Uid::from_raw(like.st_uid)), Some(Gid::from_raw(like.st_gid)))?;
-    }
-    // After the owner, since a change of that takes bits away.
-    fchmod(&file, Mode::from(like.st_mode & PLAIN_MODE_BITS))?;
-    file.sync_all()
 }
 
 #[cfg(test)]
@@ -84,7 +55,7 @@ mod tests {
     use super::*;
     use std::{
         fs,
-        os::unix::fs::{PermissionsExt, symlink},
+        os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     };
 
     #[test]

@@ -22,7 +22,8 @@ use std::{
 use rustix::process::Signal;
 
 use super::{
-    cookie_writer::{count_databases, write_cookies},
+    cookie_databases::cookie_databases,
+    cookie_writer::write_cookies,
     process::{self, Identity},
     processes::{self, BrowserProcess, Users},
     profile::Facts,
@@ -87,7 +88,7 @@ pub fn leave_running(directory: &Path, is_written_to: bool) -> Result<Stopped, S
         };
         written.err()
     });
-    let databases = count_databases(directory);
+    let databases = cookie_databases(directory).len();
     let unwritten_cookies = match (databases, found.browsers.is_empty()) {
         (0, _) => None,
         (_, true) => is_written_to.then(|| "who writes there cannot be seen".to_owned()),

@@ -16,6 +16,7 @@ use crate::{
     db_state::Deadline,
     examination::{self, Isolation, Options, Scope},
     marker::Marker,
+    session_cookies::{self, Kept},
     sqlite::Depth,
 };
 
@@ -27,6 +28,8 @@ pub(super) struct LoadInspector {
     isolation: Isolation,
     threads: usize,
     normalise_exit: bool,
+    /// What time it is, if session cookies are to be kept.
+    keep_session_cookies: Option<u64>,
     /// How the snapshot came to be loaded for this Chrome, if it is an older one's.
     upgrade: Option<String>,
     found: Mutex<Found>,
@@ -45,6 +48,7 @@ impl LoadInspector {
             isolation: request.policy.isolation.clone(),
             threads: request.threads,
             normalise_exit: request.normalise_exit,
+            keep_session_cookies: request.keep_session_cookies.then_some(request.now_ms),
             upgrade,
             found: Mutex::default(),
         }
@@ -94,6 +98,13 @@ impl Inspector for LoadInspector {
                 transforms.push(normalise::TRANSFORM.to_owned());
             }
         }
+        if let Some(now_ms) = self.keep_session_cookies {
+            let kept = keep_session_cookies(directory, now_ms, &self.isolation)?;
+            warnings.extend(kept.warnings);
+            if !kept.changed.is_empty() {
+                transforms.push(session_cookies::TRANSFORM.to_owned());
+            }
+        }
         if !transforms.is_empty() {
             let marker = Marker { fallback: None, transforms: transforms.clone() };
             marker.write(directory).map_err(|error| Error::io("cannot mark", directory, error))?;
@@ -101,6 +112,13 @@ impl Inspector for LoadInspector {
         *self.found.lock() = Found { warnings, transforms };
         Ok(())
     }
+}
+
+/// Makes session cookies outlive the browser's next start.
+pub fn keep_session_cookies(directory: &Path, now_ms: u64, isolation: &Isolation) -> Result<Kept> {
+    let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
+    session_cookies::keep(directory, now_ms, isolation, scratch.path())
+        .map_err(|error| Error::io("cannot keep the session cookies in", directory, error))
 }
 
 /// Marks a fresh directory with the reason for it.

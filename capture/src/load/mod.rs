@@ -11,6 +11,7 @@ mod suitability;
 mod unexamined;
 mod upgrade;
 
+pub use inspector::keep_session_cookies;
 pub use judgement::judge;
 pub use leftovers::{WithoutLeftovers, remove as remove_leftovers};
 pub use outcome::Outcome;
@@ -68,6 +69,8 @@ pub struct LoadRequest {
     pub now_ms: u64,
     /// Change the profile so that the browser does not offer to restore pages.
     pub normalise_exit: bool,
+    /// Make session cookies outlive the browser's next start.
+    pub keep_session_cookies: bool,
     /// On what terms an archive that another program has made the current one is taken in;
     /// without them it is an error.
     pub adoption: Option<Adoption>,

@@ -80,7 +80,7 @@ pub fn check<T>(
 }
 
 /// What can, and must, be said without SQLite.
-fn before_opening(copy: &Copy) -> Option<DbState> {
+pub(super) fn before_opening(copy: &Copy) -> Option<DbState> {
     if copy.raced {
         return Some(DbState::unchecked("it changed while it was copied"));
     }
@@ -102,7 +102,7 @@ fn before_opening(copy: &Copy) -> Option<DbState> {
     }
 }
 
-fn examine(connection: &Connection, means: Means<'_>) -> Result<DbState, Meaning> {
+pub(super) fn examine(connection: &Connection, means: Means<'_>) -> Result<DbState, Meaning> {
     let error = match problems(connection, means.depth, None) {
         Ok(problems) => return Ok(verdict(problems)),
         Err(Meaning::Unchecked(reason)) => reason,

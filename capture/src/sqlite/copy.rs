@@ -124,7 +124,7 @@ fn states(files: [Option<&File>; 3]) -> io::Result<[Option<FileTimes>; 3]> {
 }
 
 /// Shares the blocks where the file system can; else copies what is not a hole.
-fn copy(from: &File, to: &Path, deadline: Deadline) -> io::Result<File> {
+pub(super) fn copy(from: &File, to: &Path, deadline: Deadline) -> io::Result<File> {
     let to = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(to)?;
     let bytes = from.metadata()?.len();
     if bytes == 0 || ioctl_ficlone(&to, from).is_ok() {

@@ -6,6 +6,7 @@
 mod check;
 mod connection;
 mod copy;
+mod edit;
 #[cfg(test)]
 mod fixture;
 pub(crate) mod header;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use check::check;
 pub(crate) use copy::start;
+pub(crate) use edit::edit;
 
 use crate::db_state::{DbState, Deadline, path_as_text};
 

@@ -57,6 +57,7 @@ fn without_a_file_everything_is_the_default() {
         ("modes", json!(["cold"])),
         ("upgrade", json!("refuse")),
         ("on_unavailable", json!("fail")),
+        ("session_cookies", json!("drop")),
         ("quota_bytes", Value::Null),
     ];
     let retention = [

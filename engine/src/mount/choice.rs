@@ -14,7 +14,7 @@ use store::{
 };
 
 use super::request::MountRequest;
-use crate::{Engine, engine::threads, failure::Failure};
+use crate::{Engine, engine::threads, failure::Failure, settings::SessionCookies};
 
 /// How the profile was found.
 #[derive(Clone, Debug)]
@@ -126,6 +126,7 @@ pub(super) fn load_request(
         host_region: args.host_region.clone().or_else(|| engine.settings.host_region()),
         now_ms: clock::unix_ms(),
         normalise_exit: args.load.normalise_exit,
+        keep_session_cookies: settings.session_cookies == SessionCookies::Keep,
         adoption: None,
     }
 }

@@ -11,17 +11,17 @@ use std::{
 
 use parking_lot::Mutex;
 
-use capture::{chrome::normalise, load, marker::Marker};
+use capture::{chrome::normalise, examination::Isolation, load, marker::Marker, session_cookies};
 use fuse::{
     adapter::{Adapter, Options},
     mount::{Kernel, Mount, clean_up, control, info::Mode, is_stale},
 };
 use serde_json::Value;
-use store::{Error, ErrorKind};
+use store::{Error, ErrorKind, catalog::clock};
 use tokio::{runtime::Handle, sync::Notify, task::JoinHandle};
 
 use super::{alone, choice::Notes, opening, request::MountRequest};
-use crate::{Engine, failure::Failure, observer::Observation};
+use crate::{Engine, failure::Failure, observer::Observation, settings::SessionCookies};
 
 /// How often space is given back and the journal looked at.
 const TIDY_EVERY: Duration = Duration::from_secs(2);
@@ -139,8 +139,8 @@ impl Serving {
     ) -> Result<Vec<String>, Failure> {
         let mut warnings = Vec::new();
         if args.mode != Mode::ReadOnly && !self.mount.is_resumed() {
-            let (mountpoint, normalise) = (self.mount.info.mountpoint.clone(), args.load.normalise_exit);
-            let changing = tokio::task::spawn_blocking(move || change(&mountpoint, normalise, transforms));
+            let (mountpoint, changes) = (self.mount.info.mountpoint.clone(), Changes::of(&self.engine, args));
+            let changing = tokio::task::spawn_blocking(move || changes.make(&mountpoint, transforms));
             warnings = joined(changing.await)?;
         }
         let (runtime, asked) = (Handle::current(), Arc::clone(self));
@@ -278,22 +278,46 @@ async fn mount_it(mount: &Arc<Mount>, args: &MountRequest) -> Result<Kernel, Fai
     Ok(joined(mounted.await)?)
 }
 
-/// Changes what would keep a browser from starting, or what it is not to see. The marker is how
-/// whoever commits learns of the latter.
-fn change(mountpoint: &Path, normalise: bool, mut transforms: Vec<String>) -> store::Result<Vec<String>> {
-    let warnings = load::remove_leftovers(mountpoint)?;
-    if normalise {
-        let changed = normalise::normalise_exit(mountpoint)
-            .map_err(|error| Error::io("cannot normalise", mountpoint, error))?;
-        if !changed.is_empty() {
-            transforms.push(normalise::TRANSFORM.to_owned());
+/// The changes to a profile before a browser sees it.
+struct Changes {
+    normalise_exit: bool,
+    keep_session_cookies: bool,
+}
+
+impl Changes {
+    fn of(engine: &Engine, args: &MountRequest) -> Self {
+        let settings = engine.settings.tenant(&args.source.profile.tenant);
+        Self {
+            normalise_exit: args.load.normalise_exit,
+            keep_session_cookies: settings.session_cookies == SessionCookies::Keep,
         }
     }
-    let marker = Marker { fallback: None, transforms };
-    if !marker.is_empty() {
-        marker.write(mountpoint).map_err(|error| Error::io("cannot mark", mountpoint, error))?;
+
+    /// Changes what would keep a browser from starting, or what it is not to see. The marker is how
+    /// whoever commits learns of the latter.
+    fn make(&self, mountpoint: &Path, mut transforms: Vec<String>) -> store::Result<Vec<String>> {
+        let mut warnings = load::remove_leftovers(mountpoint)?;
+        if self.normalise_exit {
+            let changed = normalise::normalise_exit(mountpoint)
+                .map_err(|error| Error::io("cannot normalise", mountpoint, error))?;
+            if !changed.is_empty() {
+                transforms.push(normalise::TRANSFORM.to_owned());
+            }
+        }
+        if self.keep_session_cookies {
+            let cell = Isolation::own_cell();
+            let kept = load::keep_session_cookies(mountpoint, clock::unix_ms(), &cell)?;
+            warnings.extend(kept.warnings);
+            if !kept.changed.is_empty() {
+                transforms.push(session_cookies::TRANSFORM.to_owned());
+            }
+        }
+        let marker = Marker { fallback: None, transforms };
+        if !marker.is_empty() {
+            marker.write(mountpoint).map_err(|error| Error::io("cannot mark", mountpoint, error))?;
+        }
+        Ok(warnings)
     }
-    Ok(warnings)
 }
 
 fn on_tmpfs(mount: &Mount) -> bool {

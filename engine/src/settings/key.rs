@@ -104,6 +104,8 @@ pub static UPGRADE: Key =
     key("upgrade", Kind::Word(&["refuse", "forward"])).variable("PSTORE_UPGRADE").default("refuse");
 pub static ON_UNAVAILABLE: Key =
     key("on_unavailable", Kind::Word(&["fail", "fresh"])).variable("PSTORE_ON_UNAVAILABLE").default("fail");
+pub static SESSION_COOKIES: Key =
+    key("session_cookies", Kind::Word(&["drop", "keep"])).variable("PSTORE_SESSION_COOKIES").default("drop");
 /// For one tenant at a time, as what is kept is.
 pub static QUOTA_BYTES: Key = key("quota_bytes", Kind::Bytes);
 // What is kept is never for a variable to say: it would hold for every tenant at once.
@@ -149,7 +151,7 @@ pub static PROGRAM: [&Key; 20] = [
 ];
 
 /// The settings that may differ between tenants.
-pub static TENANT: [&Key; 25] = [
+pub static TENANT: [&Key; 26] = [
     &LOCK_TTL_SECONDS,
     &LOCK_RENEW_SECONDS,
     &MAX_PROFILE_BYTES,
@@ -158,6 +160,7 @@ pub static TENANT: [&Key; 25] = [
     &MODES,
     &UPGRADE,
     &ON_UNAVAILABLE,
+    &SESSION_COOKIES,
     &QUOTA_BYTES,
     &KEEP,
     &TAGGED_DAYS,

@@ -16,7 +16,7 @@ pub use key::Key;
 pub use kind::Value;
 pub use origin::Origin;
 pub use schedules::Schedules;
-pub use tenant::{ArchivePolicy, OnUnavailable, Retention, TenantSettings};
+pub use tenant::{ArchivePolicy, OnUnavailable, Retention, SessionCookies, TenantSettings};
 
 use std::{
     collections::BTreeMap,

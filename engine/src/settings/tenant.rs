@@ -38,6 +38,8 @@ pub struct TenantSettings {
     pub upgrade: Upgrade,
     /// The behaviour of a run when the store cannot be reached.
     pub on_unavailable: OnUnavailable,
+    /// What becomes of session cookies when a profile is loaded.
+    pub session_cookies: SessionCookies,
     /// How much its packs may hold.
     pub quota_bytes: Option<u64>,
     /// Which snapshots stay.
@@ -60,6 +62,15 @@ pub enum OnUnavailable {
     Fail,
     /// It starts with an empty profile, whose capture replaces nothing.
     Fresh,
+}
+
+/// What becomes of session cookies when a profile is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionCookies {
+    /// They stay as they are, and Chrome drops them when it starts.
+    Drop,
+    /// They become cookies that lapse later.
+    Keep,
 }
 
 /// The retention rules. A rule that is absent removes nothing.
@@ -125,6 +136,10 @@ impl TenantSettings {
                 Some("fresh") => OnUnavailable::Fresh,
                 _ => OnUnavailable::Fail,
             },
+            session_cookies: match view.text(&key::SESSION_COOKIES).as_deref() {
+                Some("keep") => SessionCookies::Keep,
+                _ => SessionCookies::Drop,
+            },
             quota_bytes: view.number(&key::QUOTA_BYTES),
             retention: Retention::of(view),
         }
@@ -185,6 +200,7 @@ mod tests {
             modes: vec![Mode::Cold],
             upgrade: Upgrade::Refuse,
             on_unavailable: OnUnavailable::Fail,
+            session_cookies: SessionCookies::Drop,
             quota_bytes: None,
             retention: Retention::default(),
         };

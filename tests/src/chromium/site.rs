@@ -14,6 +14,9 @@ const PAGE: &str = include_str!("site.html");
 const WORKER: &str =
     "self.addEventListener('install', () => self.skipWaiting()); self.addEventListener('fetch', () => {});";
 
+/// The cookie that `/login` sets, which has no time at which it lapses. `/account` tells by it who is logged in.
+const SESSION: &str = "session=4711";
+
 /// Serves for as long as the test process lives.
 #[derive(Debug)]
 pub struct Site {
@@ -54,6 +57,19 @@ impl Site {
         devtools.open(&self.url()).evaluate("find()")
     }
 
+    /// Logs in, by a session cookie alone.
+    #[track_caller]
+    pub fn log_in(&self, devtools: &mut Devtools) {
+        devtools.open(&format!("{}login", self.url()));
+        assert!(self.is_logged_in(devtools));
+    }
+
+    #[track_caller]
+    pub fn is_logged_in(&self, devtools: &mut Devtools) -> bool {
+        let mut page = devtools.open(&format!("{}account", self.url()));
+        page.evaluate("document.body.innerText") == "logged in"
+    }
+
     /// What [`Site::find`] finds when nothing was lost.
     pub fn all(mark: &str) -> Value {
         json!({"cookie": mark, "local_storage": mark, "indexed_db": mark, "cache_storage": mark,
@@ -64,17 +80,23 @@ impl Site {
 fn serve(mut stream: &TcpStream) -> Option<()> {
     let mut lines = BufReader::new(stream).lines();
     let request = lines.next()?.ok()?;
-    while !lines.next()?.ok()?.is_empty() {}
+    let headers: Vec<String> = lines.map_while(|line| line.ok().filter(|line| !line.is_empty())).collect();
     let path = request.split(' ').nth(1)?.to_owned();
+    let has_session =
+        headers.iter().any(|line| line.to_ascii_lowercase().starts_with("cookie:") && line.contains(SESSION));
     let (kind, body) = match path.split('?').next()? {
         "/" => ("text/html", PAGE),
         "/worker.js" => ("text/javascript", WORKER),
+        "/account" if has_session => ("text/plain", "logged in"),
+        "/account" => ("text/plain", "logged out"),
         _ => ("text/plain", ""),
     };
+    let cookie =
+        if path == "/login" { format!("Set-Cookie: {SESSION}; HttpOnly; Path=/\r\n") } else { String::new() };
     let len = body.len();
     write!(
         stream,
-        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n{body}"
+        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{cookie}Content-Length: {len}\r\nConnection: close\r\n\r\n{body}"
     )
     .ok()
 }

@@ -9,3 +9,4 @@ mod hot;
 mod mounted;
 mod page;
 mod profile;
+mod session_cookies;

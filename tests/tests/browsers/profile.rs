@@ -1,12 +1,15 @@
 //! These tests take profiles of a real Chromium through the program, to a store and back.
 
-use std::{env, fs, os::unix::fs::symlink, path::Path, process::Command, sync::Arc, thread, time::Duration};
+use std::{
+    env, fs, net::TcpStream, os::unix::fs::symlink, path::Path, process::Command, sync::Arc, thread,
+    time::Duration,
+};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use store::bucket::{Access, Bucket, Key, LocalBucket, S3Bucket, S3Config};
 use tests::{
-    binary::Host,
+    binary::{Ended, Host},
     chromium::{ARGUMENTS, Chromium, Devtools, Site},
     profile_fixture::ProfileFixture,
     server::SeaweedFs,
@@ -294,49 +297,63 @@ impl Drop for EndedOnFailure {
     }
 }
 
+/// A run of Chromium on a profile at `place`, which `browse` uses and which ends well.
+pub(super) fn run_browser(
+    host: &Host,
+    place: &Path,
+    options: &[&str],
+    browse: impl FnOnce(&mut Devtools),
+) -> Ended {
+    let major = Chromium::major();
+    let run = ["run", ALICE, "--chrome-major", &major];
+    let command = ["--", "chromium"];
+    let more = ["--user-data-dir={profile}", "--remote-debugging-port=0", "about:blank"];
+    let mut running = host.start([&run[..], options, &command, &ARGUMENTS, &more].concat());
+    let _guard = EndedOnFailure(running.id());
+    let (port, path) = loop {
+        let noted = fs::read_to_string(place.join("DevToolsActivePort")).unwrap_or_default();
+        match noted.split_once('\n') {
+            // The browser of the run before may have left the file.
+            Some((port, path)) if path.len() > 20 && listens(port) => {
+                break (port.parse().unwrap(), path.to_owned());
+            }
+            _ if running.runs() => thread::sleep(Duration::from_millis(20)),
+            _ => panic!("{:#?}", running.wait()),
+        }
+    };
+    let mut devtools = Devtools::connect(port, &path);
+    browse(&mut devtools);
+    devtools.close();
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    fs::remove_dir_all(place).unwrap();
+    ended
+}
+
+fn listens(port: &str) -> bool {
+    TcpStream::connect(("127.0.0.1", port.parse().unwrap())).is_ok()
+}
+
 #[test]
 fn a_run_with_a_browser_finds_what_the_run_before_left() {
     let fixture = ProfileFixture::local();
     let site = Site::start();
-    let (place, major) = (fixture.path("run"), Chromium::major());
+    let place = fixture.path("run");
     for round in 0..2 {
-        let run = [
-            "run",
-            ALICE,
-            "--chrome-major",
-            &major,
-            "--directory",
-            place.to_str().unwrap(),
-            "--",
-            "chromium",
-        ];
-        let more = ["--user-data-dir={profile}", "--remote-debugging-port=0", "about:blank"];
-        let mut running = fixture.host.start([&run[..], &ARGUMENTS, &more].concat());
-        let _guard = EndedOnFailure(running.id());
-        let (port, path) = loop {
-            let noted = fs::read_to_string(place.join("DevToolsActivePort")).unwrap_or_default();
-            match noted.split_once('\n') {
-                Some((port, path)) if path.len() > 20 => break (port.parse().unwrap(), path.to_owned()),
-                _ => assert!(running.runs()),
+        let options = ["--directory", place.to_str().unwrap()];
+        let ended = run_browser(&fixture.host, &place, &options, |devtools| {
+            if round == 0 {
+                site.leave(devtools, "in-a-run");
+            } else {
+                assert_eq!(site.find(devtools), Site::all("in-a-run"));
             }
-            thread::sleep(Duration::from_millis(20));
-        };
-        let mut devtools = Devtools::connect(port, &path);
-        if round == 0 {
-            site.leave(&mut devtools, "in-a-run");
-        } else {
-            assert_eq!(site.find(&mut devtools), Site::all("in-a-run"));
-        }
-        devtools.close();
-        let ended = running.wait();
-        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        });
         let load = if round == 0 { "no_prior_state" } else { "success" };
         assert_eq!(
             (&ended.document["load"], &ended.document["snapshot_failed"]),
             (&load.into(), &false.into())
         );
         assert_eq!(ended.document["snapshot"]["pointer"], "flipped", "{ended:#?}");
-        fs::remove_dir_all(&place).unwrap();
     }
 }
 
