@@ -8,6 +8,7 @@ use std::{
 
 use axum::http::Method;
 use engine::{
+    captures::CaptureMode,
     failure::Failure,
     interrupt::Interrupt,
     names::SnapshotName,
@@ -73,7 +74,8 @@ pub(super) static ROUTES: &[Route] = &[
         Document(sent::<CommitOutcome>),
         |call| Box::pin(commit(call)),
     )
-    .told(),
+    .told()
+    .query(received::<CommitQuery>),
     Route::new(
         "unmount",
         Method::DELETE,
@@ -113,6 +115,33 @@ pub struct MountBody {
     /// How many seconds to wait for another holder of the lock, from 0 to 60; 0 if it is not said.
     #[serde(default)]
     pub wait: u64,
+}
+
+/// The kind of commit.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CommitQuery {
+    /// Whether the browser is ended first; `cold` if it is not said. `hot` needs the setting `modes` of the tenant.
+    pub mode: Option<CommitMode>,
+}
+
+/// Whether the browser is ended before a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CommitMode {
+    /// It is ended first.
+    Cold,
+    /// It runs on.
+    Hot,
+}
+
+impl From<CommitMode> for CaptureMode {
+    fn from(mode: CommitMode) -> Self {
+        match mode {
+            CommitMode::Cold => Self::Cold,
+            CommitMode::Hot => Self::Hot,
+        }
+    }
 }
 
 /// The treatment of changes.
@@ -306,10 +335,12 @@ async fn named(call: &Call, mounts: &Mounts) -> Result<Seen, Failure> {
 }
 
 async fn commit(call: Call) -> Answer {
+    let query: CommitQuery = call.query()?;
     let mounts = mounts(&call)?;
     let Seen { tenant, path, .. } = named(&call, &mounts).await?;
     let mut request = CommitRequest::new(path);
     request.capture.actor = call.actor();
+    request.capture.mode = query.mode.map_or_else(CaptureMode::default, Into::into);
     judged(&tenant, &call.engine.commit(&request).await?)
 }
 

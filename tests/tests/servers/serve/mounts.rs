@@ -113,6 +113,30 @@ fn a_mount_outlives_the_server_that_made_it() {
 }
 
 #[test]
+fn a_commit_is_hot_if_that_is_asked_for_and_allowed() {
+    let mut mounting = Mounting::new();
+    let secret = mounting.scene.token("acme", "run");
+    let cold = mounting.serve();
+    let body = json!({ "tenant_id": "acme", "profile_id": "alice" });
+    let (id, _) = made(&cold, &secret, &body);
+    let (hot, end) = (format!("POST /v1/mounts/{id}/commit?mode=hot"), format!("DELETE /v1/mounts/{id}"));
+    cold.call(&hot, Some(&secret), None).refused(501, "not_implemented");
+    cold.call(&end, Some(&secret), None).expect(200);
+    drop(cold);
+
+    mounting.scene.host = mounting.scene.host.clone().with("PSTORE_MODES", "cold,hot");
+    let server = mounting.serve();
+    let (id, path) = made(&server, &secret, &body);
+    let mut open = fs::File::create(path.join("Bookmarks")).unwrap();
+    open.write_all(b"one").unwrap();
+    let commit = format!("POST /v1/mounts/{id}/commit");
+    server.call(&format!("{commit}?mode=warm"), Some(&secret), None).refused(400, "invalid_input");
+    let committed = server.call(&format!("{commit}?mode=hot"), Some(&secret), None).expect(200);
+    assert_eq!((&committed["pointer"], &committed["ended"]), (&"flipped".into(), &"not_running".into()));
+    assert_eq!(mounting.scene.host.succeed(["show", "acme/alice"])["mode"], "hot");
+}
+
+#[test]
 fn a_mount_is_a_fork_or_read_only_if_it_is_wanted() {
     let mounting = Mounting::new();
     let secret = mounting.scene.token("acme", "run");
