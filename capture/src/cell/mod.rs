@@ -7,7 +7,8 @@
 //! parent. One is enough for all databases of an examination.
 //!
 //! Its answers are untrusted too: bounded, parsed strictly, and never more than a verdict on the databases in its
-//! order. Its death, or an exceeded limit, is a verdict as well.
+//! order. Its death, or an exceeded limit, is a verdict as well. Only where a database is to be
+//! [changed](crate::session_cookies) does the caller take bytes from it, and then it is asked about that one alone.
 
 mod answer_reader;
 mod confinement;

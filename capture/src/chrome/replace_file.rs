@@ -1,4 +1,4 @@
-//! `replace` puts a file of a profile aside and another in its place, at once.
+//! `replace` puts another file in the place of one of a profile, at once.
 
 use std::{
     fs::File,

@@ -99,7 +99,7 @@ impl Inspector for LoadInspector {
             }
         }
         if let Some(now_ms) = self.keep_session_cookies {
-            let kept = keep_session_cookies(directory, now_ms, &self.isolation)?;
+            let kept = keep_session_cookies(directory, now_ms, &self.isolation);
             warnings.extend(kept.warnings);
             if !kept.changed.is_empty() {
                 transforms.push(session_cookies::TRANSFORM.to_owned());
@@ -115,10 +115,14 @@ impl Inspector for LoadInspector {
 }
 
 /// Makes session cookies outlive the browser's next start.
-pub fn keep_session_cookies(directory: &Path, now_ms: u64, isolation: &Isolation) -> Result<Kept> {
-    let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
-    session_cookies::keep(directory, now_ms, isolation, scratch.path())
-        .map_err(|error| Error::io("cannot keep the session cookies in", directory, error))
+pub fn keep_session_cookies(directory: &Path, now_ms: u64, isolation: &Isolation) -> Kept {
+    match Scratch::make(&std::env::temp_dir(), scratch::Kind::Check) {
+        Ok(scratch) => session_cookies::keep(directory, now_ms, isolation, scratch.path()),
+        Err(error) => {
+            let warnings = vec![format!("session cookies are not kept: {error}")];
+            Kept { changed: Vec::new(), warnings }
+        }
+    }
 }
 
 /// Marks a fresh directory with the reason for it.

@@ -7,8 +7,8 @@
 pub(crate) mod lasting;
 
 use std::{
-    fs::OpenOptions,
-    io,
+    fs::{self, OpenOptions},
+    io::{self, Read, Seek},
     os::{
         fd::AsFd,
         unix::{ffi::OsStrExt, fs::OpenOptionsExt},
@@ -20,7 +20,7 @@ use std::{
 use rustix::fs::OFlags;
 use store::tree::root_dir::RootDir;
 
-use self::lasting::Lasting;
+use self::lasting::{Changed, Lasting};
 use crate::{
     check_job::{CheckJob, CheckResult},
     chrome::{cookie_databases, replace},
@@ -39,6 +39,10 @@ const LASTS: Duration = Duration::from_secs(400 * 86_400);
 const SECONDS_FROM_1601_TO_1970: u64 = 11_644_473_600;
 /// A database of more than this is left alone.
 const MAX_BYTES: u64 = 512 << 20;
+/// One that was changed may have grown.
+const MAX_COPY_BYTES: u64 = 2 * MAX_BYTES;
+/// The beginning of every database.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const MOST_TIME: Duration = Duration::from_secs(60);
 
 /// The outcome for one profile.
@@ -50,64 +54,80 @@ pub struct Kept {
     pub warnings: Vec<String>,
 }
 
-/// Changes the databases of cookies below `directory`, on which nothing runs yet.
-pub fn keep(directory: &Path, now_ms: u64, isolation: &Isolation, scratch: &Path) -> io::Result<Kept> {
+/// Changes the databases of cookies below `directory`, on which nothing runs yet. What cannot be changed is left as it
+/// is, with a warning: a profile whose session cookies are dropped is better than none.
+pub fn keep(directory: &Path, now_ms: u64, isolation: &Isolation, scratch: &Path) -> Kept {
     let expires = (now_ms / 1000 + LASTS.as_secs() + SECONDS_FROM_1601_TO_1970).saturating_mul(1_000_000);
-    let lasting = |at: usize| Lasting {
-        expires_utc: i64::try_from(expires).unwrap_or(i64::MAX),
-        name: format!("kept-{at}"),
-    };
-    let jobs: Vec<CheckJob> = cookie_databases(directory)
-        .into_iter()
-        .filter_map(|path| path.strip_prefix(directory).ok().map(Path::to_owned))
-        .enumerate()
-        .map(|(at, path)| CheckJob::SessionCookies(path, lasting(at)))
-        .collect();
+    let expires_utc = i64::try_from(expires).unwrap_or(i64::MAX);
     let mut kept = Kept::default();
-    if jobs.is_empty() {
-        return Ok(kept);
+    for (at, path) in cookie_databases(directory).into_iter().enumerate() {
+        let Ok(path) = path.strip_prefix(directory) else { continue };
+        let lasting = Lasting { expires_utc, name: format!("kept-{at}") };
+        match keep_one(directory, path, lasting, isolation, scratch) {
+            Ok(true) => kept.changed.push(path.to_owned()),
+            Ok(false) => {}
+            Err(problem) => {
+                let place = path.display();
+                kept.warnings.push(format!("the session cookies in {place} are not kept: {problem}"));
+            }
+        }
     }
+    kept
+}
+
+/// Whether the database at `path` below `directory` was changed. Each has a cell of its own, so that the bytes of one
+/// decide nothing about another.
+fn keep_one(
+    directory: &Path,
+    path: &Path,
+    lasting: Lasting,
+    isolation: &Isolation,
+    scratch: &Path,
+) -> Result<bool, String> {
+    let failed = |error: io::Error| error.to_string();
+    if fs::symlink_metadata(directory.join(path)).map_err(failed)?.len() > MAX_BYTES {
+        return Err(format!("it has more than {} MiB", MAX_BYTES >> 20));
+    }
+    let changed = scratch.join(&lasting.name);
+    let jobs = [CheckJob::SessionCookies(path.to_owned(), lasting)];
     let means = Means { depth: Depth::Quick, deadline: Deadline::after(MOST_TIME), scratch };
     let found = match isolation {
-        Isolation::Cell(cell) => cell.examine(directory, &jobs, 1, means)?,
-        Isolation::InProcess => {
-            let dir = ProfileDir::open(directory)?;
-            jobs.iter().map(|job| job.check(&dir, means)).collect()
-        }
+        Isolation::Cell(cell) => cell.examine(directory, &jobs, 1, means).map_err(failed)?,
+        Isolation::InProcess => vec![jobs[0].check(&ProfileDir::open(directory).map_err(failed)?, means)],
     };
-    let root = RootDir::open(directory).map_err(io::Error::other)?;
-    for (job, found) in jobs.iter().zip(found) {
-        let (CheckJob::SessionCookies(path, lasting), CheckResult::SessionCookies(_, changed)) = (job, found)
-        else {
-            continue;
-        };
-        if let Some(problem) = changed.problem {
-            let place = path.display();
-            kept.warnings.push(format!("the session cookies in {place} are not kept: {problem}"));
-        } else if changed.cookies > 0 {
-            put(&root, path, &scratch.join(&lasting.name))?;
-            kept.changed.push(path.clone());
+    match found.into_iter().next() {
+        Some(CheckResult::SessionCookies(_, Changed { problem: Some(problem), .. })) => Err(problem),
+        Some(CheckResult::SessionCookies(_, Changed { cookies: 1.., .. })) => {
+            let root = RootDir::open(directory).map_err(|error| error.to_string())?;
+            put(&root, path, &changed).map_err(failed)?;
+            Ok(true)
         }
+        _ => Ok(false),
     }
-    Ok(kept)
 }
 
 /// Puts the changed copy in the place of the database.
 fn put(root: &RootDir, path: &Path, copy: &Path) -> io::Result<()> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
-    let copy = OpenOptions::new().read(true).custom_flags(flags).open(copy)?;
+    let mut copy = OpenOptions::new().read(true).custom_flags(flags).open(copy)?;
     let found = copy.metadata()?;
-    if !found.is_file() || found.len() > MAX_BYTES {
-        return Err(io::Error::other("the changed database of cookies is not what was asked for"));
+    let mut first = [0; MAGIC.len()];
+    if !found.is_file()
+        || found.len() > MAX_COPY_BYTES
+        || copy.read_exact(&mut first).is_err()
+        || first != *MAGIC
+    {
+        return Err(io::Error::other("what was made of it is no database"));
     }
+    copy.rewind()?;
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
     let folder = root.dir(folder.as_os_str().as_bytes())?;
-    replace(folder.as_fd(), Path::new(name), &mut io::Read::take(copy, MAX_BYTES))
+    replace(folder.as_fd(), Path::new(name), &mut copy.take(MAX_COPY_BYTES))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     use rusqlite::Connection;
 
@@ -140,7 +160,7 @@ mod tests {
 
     fn kept(directory: &Path) -> Kept {
         let scratch = tempfile::tempdir().unwrap();
-        keep(directory, NOW_MS, &Isolation::InProcess, scratch.path()).unwrap()
+        keep(directory, NOW_MS, &Isolation::InProcess, scratch.path())
     }
 
     #[test]
@@ -156,6 +176,55 @@ mod tests {
         assert_eq!(rows(&path), expected.map(|(name, a, b, c)| (name.to_owned(), a, b, c)));
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
         assert_eq!(kept(dir.path()), Kept::default(), "there are none any more");
+    }
+
+    #[test]
+    fn a_database_in_wal_mode_is_changed_itself_and_not_only_its_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("Default/Cookies");
+        database(&path, &[("a.test", "sid", 0, 0)]);
+        Connection::open(&path).unwrap().execute_batch("PRAGMA journal_mode = WAL; VACUUM").unwrap();
+        // A log or a journal without content is no transaction.
+        for empty in ["Cookies-wal", "Cookies-journal"] {
+            fs::write(dir.path().join("Default").join(empty), "").unwrap();
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert_eq!(kept(dir.path()).changed, [Path::new("Default/Cookies")]);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
+        let alone = tempfile::tempdir().unwrap();
+        fs::copy(&path, alone.path().join("Cookies")).unwrap();
+        assert_eq!(rows(&alone.path().join("Cookies"))[0].1, 1);
+    }
+
+    #[test]
+    fn an_empty_database_is_none_and_a_huge_one_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        for (profile, len) in [("Default", 0), ("Profile 1", MAX_BYTES + 1)] {
+            fs::create_dir(dir.path().join(profile)).unwrap();
+            fs::File::create(dir.path().join(profile).join("Cookies")).unwrap().set_len(len).unwrap();
+        }
+        let Kept { changed, warnings } = kept(dir.path());
+        assert!(
+            changed.is_empty() && warnings.len() == 1 && warnings[0].contains("more than 512 MiB"),
+            "{warnings:?}"
+        );
+    }
+
+    #[test]
+    fn what_a_cell_leaves_in_place_of_a_database_is_not_taken() {
+        let (dir, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = dir.path().join("Default/Cookies");
+        database(&path, &[("a.test", "sid", 0, 0)]);
+        let (before, root) = (fs::read(&path).unwrap(), RootDir::open(dir.path()).unwrap());
+        let [link, folder, text, none] =
+            ["link", "folder", "text", "none"].map(|name| scratch.path().join(name));
+        symlink(&path, &link).unwrap();
+        fs::create_dir(&folder).unwrap();
+        fs::write(&text, "no database at all").unwrap();
+        for left in [link, folder, text, none] {
+            assert!(put(&root, Path::new("Default/Cookies"), &left).is_err(), "{left:?}");
+        }
+        assert_eq!(fs::read(&path).unwrap(), before);
     }
 
     #[test]
@@ -183,10 +252,9 @@ mod tests {
     fn no_link_is_followed() {
         let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         database(&outside.path().join("Cookies"), &[("a.test", "sid", 0, 0)]);
-        std::os::unix::fs::symlink(outside.path(), dir.path().join("Default")).unwrap();
+        symlink(outside.path(), dir.path().join("Default")).unwrap();
         fs::create_dir(dir.path().join("Profile 1")).unwrap();
-        std::os::unix::fs::symlink(outside.path().join("Cookies"), dir.path().join("Profile 1/Cookies"))
-            .unwrap();
+        symlink(outside.path().join("Cookies"), dir.path().join("Profile 1/Cookies")).unwrap();
         assert_eq!(kept(dir.path()), Kept::default());
         assert_eq!(rows(&outside.path().join("Cookies"))[0].1, 0);
     }

@@ -170,7 +170,7 @@ fn tables(connection: &Connection) -> Result<Vec<String>, Meaning> {
     run().map_err(|error| meaning(&error))
 }
 
-fn told(meaning: Meaning, path: &Path) -> DbState {
+pub(super) fn told(meaning: Meaning, path: &Path) -> DbState {
     match meaning {
         Meaning::Damaged(problem) => DbState::damaged(problem),
         Meaning::OutOfTime => DbState::out_of_time(),

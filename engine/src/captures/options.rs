@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use capture::{examination::Isolation, examiner::Policy, sqlite::Depth};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::{
     Error,
@@ -46,7 +47,7 @@ pub struct CaptureOptions {
 }
 
 /// Whether the browser is ended before a capture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CaptureMode {
     /// The browser is ended first.

@@ -138,8 +138,9 @@ impl Serving {
         answer: Answerer,
     ) -> Result<Vec<String>, Failure> {
         let mut warnings = Vec::new();
-        if args.mode != Mode::ReadOnly && !self.mount.is_resumed() {
-            let (mountpoint, changes) = (self.mount.info.mountpoint.clone(), Changes::of(&self.engine, args));
+        if args.mode != Mode::ReadOnly {
+            let changes = Changes::of(&self.engine, args, self.mount.is_resumed());
+            let mountpoint = self.mount.info.mountpoint.clone();
             let changing = tokio::task::spawn_blocking(move || changes.make(&mountpoint, transforms));
             warnings = joined(changing.await)?;
         }
@@ -280,15 +281,18 @@ async fn mount_it(mount: &Arc<Mount>, args: &MountRequest) -> Result<Kernel, Fai
 
 /// The changes to a profile before a browser sees it.
 struct Changes {
+    /// The session goes on: a browser has used it.
+    is_resumed: bool,
     normalise_exit: bool,
     keep_session_cookies: bool,
 }
 
 impl Changes {
-    fn of(engine: &Engine, args: &MountRequest) -> Self {
+    fn of(engine: &Engine, args: &MountRequest, is_resumed: bool) -> Self {
         let settings = engine.settings.tenant(&args.source.profile.tenant);
         Self {
-            normalise_exit: args.load.normalise_exit,
+            is_resumed,
+            normalise_exit: args.load.normalise_exit && !is_resumed,
             keep_session_cookies: settings.session_cookies == SessionCookies::Keep,
         }
     }
@@ -296,7 +300,15 @@ impl Changes {
     /// Changes what would keep a browser from starting, or what it is not to see. The marker is how
     /// whoever commits learns of the latter.
     fn make(&self, mountpoint: &Path, mut transforms: Vec<String>) -> store::Result<Vec<String>> {
-        let mut warnings = load::remove_leftovers(mountpoint)?;
+        let mut warnings = Vec::new();
+        let mut marker = Marker::default();
+        if self.is_resumed {
+            // One that cannot be read stays as it is: whoever commits is told.
+            let Ok(before) = Marker::read(mountpoint) else { return Ok(warnings) };
+            (marker, transforms) = (before.clone(), before.transforms);
+        } else {
+            warnings = load::remove_leftovers(mountpoint)?;
+        }
         if self.normalise_exit {
             let changed = normalise::normalise_exit(mountpoint)
                 .map_err(|error| Error::io("cannot normalise", mountpoint, error))?;
@@ -306,14 +318,15 @@ impl Changes {
         }
         if self.keep_session_cookies {
             let cell = Isolation::own_cell();
-            let kept = load::keep_session_cookies(mountpoint, clock::unix_ms(), &cell)?;
+            let kept = load::keep_session_cookies(mountpoint, clock::unix_ms(), &cell);
             warnings.extend(kept.warnings);
-            if !kept.changed.is_empty() {
-                transforms.push(session_cookies::TRANSFORM.to_owned());
+            let name = session_cookies::TRANSFORM.to_owned();
+            if !kept.changed.is_empty() && !transforms.contains(&name) {
+                transforms.push(name);
             }
         }
-        let marker = Marker { fallback: None, transforms };
-        if !marker.is_empty() {
+        if marker.transforms != transforms {
+            marker.transforms = transforms;
             marker.write(mountpoint).map_err(|error| Error::io("cannot mark", mountpoint, error))?;
         }
         Ok(warnings)

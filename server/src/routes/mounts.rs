@@ -122,26 +122,7 @@ pub struct MountBody {
 #[serde(deny_unknown_fields)]
 pub struct CommitQuery {
     /// Whether the browser is ended first; `cold` if it is not said. `hot` needs the setting `modes` of the tenant.
-    pub mode: Option<CommitMode>,
-}
-
-/// Whether the browser is ended before a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CommitMode {
-    /// It is ended first.
-    Cold,
-    /// It runs on.
-    Hot,
-}
-
-impl From<CommitMode> for CaptureMode {
-    fn from(mode: CommitMode) -> Self {
-        match mode {
-            CommitMode::Cold => Self::Cold,
-            CommitMode::Hot => Self::Hot,
-        }
-    }
+    pub mode: Option<CaptureMode>,
 }
 
 /// The treatment of changes.
@@ -340,7 +321,7 @@ async fn commit(call: Call) -> Answer {
     let Seen { tenant, path, .. } = named(&call, &mounts).await?;
     let mut request = CommitRequest::new(path);
     request.capture.actor = call.actor();
-    request.capture.mode = query.mode.map_or_else(CaptureMode::default, Into::into);
+    request.capture.mode = query.mode.unwrap_or_default();
     judged(&tenant, &call.engine.commit(&request).await?)
 }
 

@@ -13,5 +13,6 @@ mod posix;
 mod power;
 mod revoked;
 mod run;
+mod session_cookies;
 mod sessions;
 mod sqlite;
