@@ -93,7 +93,8 @@ fn what_is_found_apart_is_what_is_found_here() {
     fs::write(folder.join("leveldb/CURRENT"), "MANIFEST-000001\n").unwrap();
     fs::write(folder.join("leveldb/LOCK"), "").unwrap();
     let cookies = open(&folder, "Cookies");
-    let table = "CREATE TABLE cookies(value TEXT, encrypted_value BLOB); INSERT INTO cookies VALUES ('a', ''), ('', 'v10');";
+    let table = "CREATE TABLE cookies(host_key TEXT, value TEXT, encrypted_value BLOB);
+        INSERT INTO cookies VALUES ('a', 'a', ''), ('a', '', 'v10');";
     cookies.execute_batch(&format!("PRAGMA journal_mode = WAL; {table}")).unwrap();
     fs::write(folder.join("torn"), b"SQLite format 3\0 and no more").unwrap();
     let seen = |isolation| {
