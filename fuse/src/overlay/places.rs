@@ -76,10 +76,15 @@ impl<'a> Places<'a> {
             match (self.slot_of(prefix), there) {
                 (None, _) => true,
                 (Some(found), Some(there)) => found == Some(there),
-                // Whatever is moved or removed is in the table.
-                (Some(found), None) => found.is_some(),
+                (Some(_), None) => !self.is_gone(prefix),
             }
         })
+    }
+
+    /// Whether the directory that the snapshot has at `path`, and the table has not, was removed. What has its name now
+    /// is in the table, as everything is that was made or moved.
+    fn is_gone(&self, path: &[u8]) -> bool {
+        self.slot_of(path).is_some_and(|found| found.is_none_or(|found| self.table.get(found).is_some()))
     }
 
     /// What the table says of a path of the snapshot, if anything.
@@ -115,7 +120,7 @@ impl<'a> Places<'a> {
                     (Some((ino, _)), _) => Step::Of(*ino),
                     (None, None) => Step::Of(Ino::ROOT),
                     (None, Some((parent, name))) => {
-                        if self.slot_of(&path) == Some(None) {
+                        if self.is_gone(&path) {
                             return None;
                         }
                         names.push(name.to_vec());

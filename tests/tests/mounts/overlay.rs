@@ -198,6 +198,24 @@ async fn a_commit_of_what_was_changed_to_what_it_had_been_stores_nothing_and_lea
     play(mounted().await, &[make, mark.clone(), Step::Commit, mark, Step::Commit]).await;
 }
 
+/// The directory that a file has taken the place of was where the file had been.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_takes_the_name_of_a_directory_it_was_in_leaves_nothing_of_that() {
+    let make = |folder, name, folder_too| Step::Make { folder, name, folder_too };
+    let steps = [
+        make(0, 2, false),
+        make(0, 1, true),
+        make(1, 0, false),
+        Step::Remove { what: 2 },
+        Step::Commit,
+        Step::Link { file: 0, folder: 44, name: 2 },
+        Step::Remove { what: 46 },
+        Step::Remove { what: 20 },
+        Step::Rename { what: 0, folder: 0, name: 1, exchange: false },
+    ];
+    play(mounted().await, &steps).await;
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
