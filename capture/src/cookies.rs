@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::db_state::path_as_text;
 
+/// Chrome counts microseconds since 1601.
+pub(crate) const MS_FROM_1601_TO_1970: i64 = 11_644_473_600_000;
+
 /// A name that no site can have. A browser that is asked to write its cookies has some of this site for a moment, which
 /// are nobody's.
 pub(crate) const NOBODY: &str = "pstore.invalid";

@@ -130,6 +130,7 @@ def triage(browser):
     page.get_by_role("button", name=f"Make {first} current").click()
     page.get_by_label("Why?").fill("logged out since the last run")
     expect(dialog).to_contain_text("--reason 'logged out since the last run' --confirm")
+    expect(dialog).to_contain_text("paths would change")
     visit.shot("05-rollback")
     visit.axe("rollback")
     dialog.get_by_role("button", name=f"Make {first} current").click()

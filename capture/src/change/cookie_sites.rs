@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cookies::NOBODY,
+    cookies::{MS_FROM_1601_TO_1970, NOBODY},
     db_state::{DbState, brief},
     profile_dir::ProfileDir,
     sqlite::{self, Means},
@@ -32,8 +32,6 @@ const MAX_SITES: usize = 150;
 const MAX_SITE_BYTES: usize = 253;
 pub(crate) const MAX_COOKIES: usize = 200_000;
 pub(super) const MOST_TIME: Duration = Duration::from_secs(60);
-/// Chrome counts microseconds since 1601.
-const MS_FROM_1601_TO_1970: i64 = 11_644_473_600_000;
 
 /// How many cookies one site has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -24,25 +24,22 @@ use self::lasting::{Changed, Lasting};
 use crate::{
     check_job::{CheckJob, CheckResult},
     chrome::{cookie_databases, replace},
+    cookies::MS_FROM_1601_TO_1970,
     db_state::Deadline,
     examination::Isolation,
     profile_dir::ProfileDir,
-    sqlite::{Depth, Means},
+    sqlite::{Depth, Means, header::MAGIC},
 };
 
 /// The name of this change in a record.
 pub const TRANSFORM: &str = "keep-session-cookies";
 
 /// As long as Chrome lets any cookie last.
-const LASTS: Duration = Duration::from_secs(400 * 86_400);
-/// Chrome counts microseconds since 1601.
-const SECONDS_FROM_1601_TO_1970: u64 = 11_644_473_600;
+const LASTS_MS: i64 = 400 * 86_400_000;
 /// A database of more than this is left alone.
 const MAX_BYTES: u64 = 512 << 20;
 /// One that was changed may have grown.
 const MAX_COPY_BYTES: u64 = 2 * MAX_BYTES;
-/// The beginning of every database.
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const MOST_TIME: Duration = Duration::from_secs(60);
 
 /// The outcome for one profile.
@@ -57,8 +54,8 @@ pub struct Kept {
 /// Changes the databases of cookies below `directory`, on which nothing runs yet. What cannot be changed is left as it
 /// is, with a warning: a profile whose session cookies are dropped is better than none.
 pub fn keep(directory: &Path, now_ms: u64, isolation: &Isolation, scratch: &Path) -> Kept {
-    let expires = (now_ms / 1000 + LASTS.as_secs() + SECONDS_FROM_1601_TO_1970).saturating_mul(1_000_000);
-    let expires_utc = i64::try_from(expires).unwrap_or(i64::MAX);
+    let lapses_ms = i64::try_from(now_ms).unwrap_or(i64::MAX).saturating_add(LASTS_MS);
+    let expires_utc = lapses_ms.saturating_add(MS_FROM_1601_TO_1970).saturating_mul(1000);
     let mut kept = Kept::default();
     for (at, path) in cookie_databases(directory).into_iter().enumerate() {
         let Ok(path) = path.strip_prefix(directory) else { continue };

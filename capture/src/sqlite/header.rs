@@ -3,7 +3,8 @@
 /// The part of a database that says what it is.
 pub const HEADER_BYTES: usize = 100;
 
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// The beginning of every database.
+pub(crate) const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
