@@ -143,5 +143,6 @@ pub fn about(actor: &Actor) -> About {
         fallback: None,
         transforms: Vec::new(),
         exclusions: profile::EXCLUSIONS.iter().copied().chain([marker::NAME]).map(str::to_owned).collect(),
+        in_progress: None,
     }
 }

@@ -39,6 +39,7 @@ use store::format::{
     pointer::Pointer,
     root::Root,
     tombstone::Tombstone,
+    work_in_progress::WorkInProgress,
 };
 
 use tests::{mutation::reseal, vectors::vectors};
@@ -89,6 +90,7 @@ targets! {
     merged_events: vectors("/events/merged-"), reseal::document, 4, |bytes| drop(black_box(MergedEvents::decode(bytes)));
     what_is_condemned: vectors("/condemned/"), reseal::document, 4, |bytes| drop(black_box(Condemned::decode(bytes)));
     a_tombstone: vectors("tombstone.json"), reseal::document, 4, |bytes| drop(black_box(Tombstone::decode(bytes)));
+    what_names_work_in_progress: vectors("wip.json"), reseal::document, 4, |bytes| drop(black_box(WorkInProgress::decode(bytes)));
     a_store_configuration: vectors("/pstore.json"), reseal::document, 4, |bytes| drop(black_box(StoreConfig::decode(bytes)));
     a_tenant_configuration: vectors("/tenant.json"), reseal::document, 4, |bytes| drop(black_box(TenantConfig::decode(bytes)));
     a_report_of_metrics: metrics_reports(), reseal::document, 4, |bytes| drop(black_box(MetricsReport::decode(bytes)));

@@ -9,6 +9,9 @@ const MAX_NAME_BYTES: usize = 128;
 /// The word for the current snapshot. No tag may be called so.
 pub const LATEST: &str = "latest";
 
+/// The word for what a run has saved while it goes on.
+pub const WIP: &str = "wip";
+
 /// A text that is no name, and why not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {kind} {text:?}: {reason}")]

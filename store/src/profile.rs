@@ -168,6 +168,7 @@ impl SnapshotBuilder {
             fallback: None,
             transforms: Vec::new(),
             exclusions: Vec::new(),
+            in_progress: None,
         };
         let request = snapshot::Request {
             lineage,

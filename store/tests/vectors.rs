@@ -40,6 +40,7 @@ use store::{
         table,
         tombstone::Tombstone,
         tree::Entry,
+        work_in_progress::WorkInProgress,
     },
     id::PackId,
 };
@@ -143,6 +144,8 @@ fn every_file_is_read_by_a_test() {
             assert!(Manifest::decode(bytes).unwrap().encode() == *bytes, "{name}");
         } else if name == "tombstone.json" {
             assert!(Tombstone::decode(bytes).unwrap().encode() == *bytes, "{name}");
+        } else if name == "wip.json" {
+            assert!(WorkInProgress::decode(bytes).unwrap().encode() == *bytes, "{name}");
         } else if !refused.contains(name) && !is_read_elsewhere(name) {
             panic!("no test knows {name}");
         }
@@ -388,6 +391,7 @@ fn refusal(read_as: &str, bytes: &[u8]) -> Result<(), FormatError> {
         "pin" => Pin::decode(bytes).map(drop),
         "expectations" => Expectations::decode(bytes).map(drop),
         "tombstone" => Tombstone::decode(bytes).map(drop),
+        "work in progress" => WorkInProgress::decode(bytes).map(drop),
         "manifest" => Manifest::decode(bytes).map(drop),
         other => panic!("nothing is read as {other}"),
     }

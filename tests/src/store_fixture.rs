@@ -98,6 +98,7 @@ pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
             fallback: None,
             transforms: Vec::new(),
             exclusions: Vec::new(),
+            in_progress: None,
         },
     }
 }

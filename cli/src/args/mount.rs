@@ -13,7 +13,7 @@ use store::name::{ChromeMajor, ProfileName, Tenant};
 use super::{
     actor::ActorArgs,
     capture::{CaptureArgs, LoadArgs},
-    value::seconds,
+    value::{interval, seconds},
 };
 
 /// Mount a profile: fetched on demand, writable, ready when this returns
@@ -70,6 +70,8 @@ pub(crate) struct MountArgs {
     /// Wait so long for another holder of the lock
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
     pub(crate) wait: Duration,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
     /// Stay in the foreground until it is unmounted
     #[arg(long)]
     pub(crate) foreground: bool,
@@ -102,9 +104,28 @@ impl MountArgs {
             host_region: self.host_region.clone(),
             actor: self.actor.name(),
             wait: self.wait,
+            autosave: self.progress.autosave,
+            from_wip: self.progress.from.is_some(),
             owner: self.owner,
         }
     }
+}
+
+/// Work that is saved while it goes on.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProgressArgs {
+    /// Save changes so often while a browser runs, as TENANT/PROFILE@wip; needs the mode hot
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub(crate) autosave: Option<Duration>,
+    /// Start from the work in progress that a run has left
+    #[arg(long, value_name = "wip", value_enum)]
+    pub(crate) from: Option<FromArg>,
+}
+
+/// What a mount can start from.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FromArg {
+    Wip,
 }
 
 fn owner(text: &str) -> Result<MountOwner, String> {

@@ -8,7 +8,7 @@ use store::{name::ChromeMajor, ops::read::resolve::Reference};
 
 use super::{
     capture::{CaptureArgs, LoadArgs},
-    mount::DivergedArgs,
+    mount::{DivergedArgs, ProgressArgs},
     value::{seconds, sha_prefix},
 };
 
@@ -60,6 +60,8 @@ pub(crate) struct RunArgs {
     /// Wait so long for another holder of the lock
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
     pub(crate) wait: Duration,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
     /// Pass this variable to the command, even if it carries credentials; NAME* for a prefix
     #[arg(long, value_name = "NAME")]
     pub(crate) pass_env: Vec<String>,

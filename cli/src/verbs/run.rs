@@ -22,6 +22,8 @@ impl RunArgs {
             on_diverged: self.diverged.on_diverged.clone(),
             directory: self.directory.clone(),
             wait: self.wait,
+            autosave: self.progress.autosave,
+            from_wip: self.progress.from.is_some(),
             pass_env: self.pass_env.clone(),
             user: self.user.clone(),
             command: self.command.clone(),

@@ -78,6 +78,8 @@ fn words(global: &Global, request: &MountRequest) -> Vec<OsString> {
     say("--run-id", request.actor.run_id.clone().map(Into::into));
     say("--host", request.actor.host.clone().map(Into::into));
     say("--host-run-id", Some(request.actor.host_run_id.clone().into()));
+    say("--autosave", request.autosave.map(|every| format!("{}s", every.as_secs()).into()));
+    say("--from", request.from_wip.then(|| "wip".into()));
     say("--wait", Some(request.wait.as_secs().to_string().into()));
     let switches = [
         ("--no-cache", global.no_cache),
@@ -116,6 +118,8 @@ mod tests {
                 host_run_id: "request -7".to_owned(),
             },
             wait: Duration::from_secs(9),
+            autosave: Some(Duration::from_secs(60)),
+            from_wip: true,
             owner: Some(MountOwner { uid: 1000, gid: 1001 }),
             ..MountRequest::new("acme/alice@latest~1".parse().unwrap(), PathBuf::from("/srv/mounts/1"))
         };

@@ -228,5 +228,6 @@ fn about(
         fallback: marker.fallback,
         transforms: marker.transforms,
         exclusions: profile::EXCLUSIONS.iter().copied().chain([marker::NAME]).map(str::to_owned).collect(),
+        in_progress: None,
     })
 }

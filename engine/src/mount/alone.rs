@@ -9,6 +9,7 @@ use store::{ErrorKind, name::Lineage};
 
 use super::{
     assembly::{blocking, exclusions, info, new_id, new_session},
+    autosave::Autosave,
     choice::Notes,
     opening::Begun,
     request::MountRequest,
@@ -64,5 +65,5 @@ pub(super) async fn open(engine: &Engine, args: &MountRequest, failure: Failure)
     };
     let start = new_session(engine, new_id())?;
     let mount = blocking(move || Ok(Mount::start(opening, start)?)).await?;
-    Ok(Begun { mount, notes })
+    Ok(Begun { mount, notes, autosave: Autosave::default() })
 }

@@ -3,6 +3,7 @@
 
 mod alone;
 mod assembly;
+mod autosave;
 pub mod call;
 mod choice;
 pub(crate) mod destination;
@@ -16,7 +17,9 @@ mod resume;
 mod search;
 pub mod serving;
 pub mod sessions;
+mod upkeep;
 mod watch;
+pub(crate) mod wip;
 
 pub use choice::Notes;
 pub use destination::DestinationRequest;

@@ -27,12 +27,14 @@ use store::{
 
 use super::{
     assembly::{blocking, give_back, info, new_id, new_session, opening, root, settle_roots},
+    autosave::Autosave,
     choice::{Notes, choose, load_request},
     diverged,
     request::MountRequest,
     resume,
     search::{Search, Seen},
     sessions::Candidate,
+    wip::{self, LeftWork},
 };
 use crate::{Engine, failure::Failure, location::Purpose, names::LineageName};
 
@@ -41,6 +43,7 @@ use crate::{Engine, failure::Failure, location::Purpose, names::LineageName};
 pub(crate) struct Begun {
     pub mount: Mount,
     pub notes: Notes,
+    pub autosave: Autosave,
 }
 
 /// Locks or pins, reads what there is to read, and begins or continues the session. One that cannot
@@ -103,7 +106,7 @@ async fn with_lock(
             failure
         }
     })?;
-    let open::Locked { store: tenant, lineage, hold, opened, mut roots } = locked;
+    let open::Locked { store: tenant, lineage, hold, opened, in_progress, mut roots } = locked;
     let hold = Arc::new(hold);
     let (candidate, others) = match search.take().await {
         Ok(taken) => taken,
@@ -142,6 +145,17 @@ async fn with_lock(
         let mut notes = Notes::new();
         drop_empty(&tenant, others.empty).await?;
         let request = load_request(engine, args, lineage.chrome_major);
+        // What the session has saved of itself is not left by another.
+        let own = in_progress.as_ref().filter(|wip| wip.session.is_some() && wip.session == id.parse().ok());
+        let own = own.map(|wip| wip.record);
+        let left = match &in_progress {
+            Some(_) if own.is_none() => LeftWork::find(&tenant, &lineage).await,
+            _ => None,
+        };
+        if let (true, Some(candidate)) = (args.from_wip, &candidate) {
+            return Err(wip::has_session(profile, &candidate.session.id()));
+        }
+        let autosave = Autosave::new(own, left.is_some() && !args.from_wip);
         if let (None, Some(other)) = (&candidate, others.busy.first()) {
             return Err(lock_was_lost(other));
         }
@@ -153,7 +167,18 @@ async fn with_lock(
                 // A session that had started afresh still must not replace what it could not load.
                 (snapshot, Start::Resume { session, unfinished: Box::new(unfinished) }, info.fallback)
             }
+            None if args.from_wip => {
+                let left = left.ok_or_else(|| wip::none(profile))?;
+                let of = (&tenant, &lineage);
+                let snapshot = left.open(engine, of, &hold, &request, &mut notes).await?;
+                (Some(snapshot), new_session(engine, id)?, None)
+            }
             None => {
+                if let Some(left) = left {
+                    let current =
+                        opened.as_ref().ok().and_then(Option::as_ref).map(|opened| opened.record.record);
+                    notes.warnings.push(left.told(current));
+                }
                 let mut of = lineage.clone();
                 let opened = match opened {
                     Ok(None) => match upgraded(&tenant, &lineage, &request, &search, &mut notes).await? {
@@ -180,7 +205,7 @@ async fn with_lock(
             return Err(resume::in_doubt(&mount, record, sha256_prefix));
         }
         settle_roots(&mount, roots.as_deref()).await;
-        Ok((Begun { mount, notes }, settled))
+        Ok((Begun { mount, notes, autosave }, settled))
     }
     .await;
     if started.is_err() {
@@ -309,7 +334,7 @@ async fn without_lock(engine: &Engine, args: &MountRequest) -> Result<Begun, Fai
         mount.fs.make_read_only();
     }
     mount.keep_roots().await;
-    Ok(Begun { mount, notes })
+    Ok(Begun { mount, notes, autosave: Autosave::default() })
 }
 
 /// The last commit was the current snapshot, and somebody has moved the pointer since.

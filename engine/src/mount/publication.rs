@@ -12,7 +12,7 @@ use store::{
     catalog::pointer::Flip,
     content::workers::blocking,
     format::{event::Actor, record::Mode},
-    name::Lineage,
+    name::{Lineage, Tenant},
     ops::write::snapshot::Report,
     progress::Silent,
 };
@@ -120,7 +120,7 @@ async fn within(
             let every = engine.settings.tenant(&lineage.name.tenant).lock_renew;
             Some(hold.keep(every.max(Duration::from_millis(1))))
         }
-        CommitTarget::Own => None,
+        CommitTarget::Own | CommitTarget::Aside => None,
     };
     let published = store(engine, mount, options, &actor, &destination, manner).await;
     drop(keeper);
@@ -145,7 +145,7 @@ async fn store(
     let profile = match options.mode {
         CaptureMode::Cold => ProfileToCapture::stop_on_mount(&mount.info.mountpoint, options).await?,
         CaptureMode::Hot => {
-            require_loadable(&settings, &lineage)?;
+            require_loadable(&settings, &lineage.name.tenant)?;
             ProfileToCapture::leave_running(&mount.info.mountpoint, mount.is_written_to()).await?
         }
     };
@@ -171,7 +171,7 @@ async fn store(
     // What it says is in the record now, and what comes after is another snapshot.
     mark(&marker, &mount.info.mountpoint, |mountpoint, _| Marker::remove(mountpoint));
     match mount.commit(request, Arc::new(Silent)).await {
-        Ok(Commit { report, frozen_for, left }) => {
+        Ok(Commit { report, frozen_for, left, .. }) => {
             let replaced = replaced.clone().filter(|_| report.flip != Flip::Unchanged);
             Ok(Published { lineage, report, remarks, replaced, frozen_for, left })
         }
@@ -183,16 +183,14 @@ async fn store(
     }
 }
 
-/// Refuses a snapshot of a running browser where nobody would load it: it would be the current one, and the next
-/// session would start empty.
-fn require_loadable(settings: &TenantSettings, lineage: &Lineage) -> Result<(), Failure> {
+/// Refuses a snapshot of a running browser where nobody would load it: the session that starts from it would start
+/// empty.
+pub(crate) fn require_loadable(settings: &TenantSettings, tenant: &Tenant) -> Result<(), Failure> {
     if settings.modes.contains(&Mode::Hot) {
         return Ok(());
     }
-    let tenant = &lineage.name.tenant;
-    let message = format!(
-        "a snapshot of a running browser would become the current one, and {tenant} loads no such snapshot"
-    );
+    let message =
+        format!("{tenant} loads no snapshot of a running browser: its next session would start empty");
     Err(Failure::new(ErrorKind::NotImplemented, message).hint(format!(
         "add \"hot\" to the setting `modes` of {tenant}, and mount again: `pstore unmount DIR --keep` leaves the \
          changes for the next mount; {HOT_MODE_PAGE} says what that means"
@@ -216,7 +214,7 @@ async fn name_holders(mountpoint: &Path, error: Error) -> Error {
 async fn stands_on_what_is_current(mount: &Mount, to: &CommitTarget) -> bool {
     let hold = match to {
         CommitTarget::Other { hold, .. } => Some(hold),
-        CommitTarget::Own => mount.hold(),
+        CommitTarget::Own | CommitTarget::Aside => mount.hold(),
     };
     match hold {
         Some(hold) => passed_by(mount, hold).await.is_none(),

@@ -39,6 +39,10 @@ pub struct MountRequest {
     pub actor: ActorName,
     /// How long to wait for somebody else who holds the lock.
     pub wait: Duration,
+    /// How often its changes are saved as work in progress while it is used; never if it is not said.
+    pub autosave: Option<Duration>,
+    /// Start from the work in progress that a run has left.
+    pub from_wip: bool,
     /// The owner of the files of the mount; by default their owner in the snapshot.
     pub owner: Option<Owner>,
 }
@@ -60,6 +64,8 @@ impl MountRequest {
             host_region: None,
             actor: ActorName::default(),
             wait: Duration::ZERO,
+            autosave: None,
+            from_wip: false,
             owner: None,
         }
     }

@@ -30,6 +30,7 @@ use super::{
     publication::{self, Published},
     resume::{at, below, fate, gone_past, in_doubt},
     sessions::Candidate,
+    wip,
 };
 use crate::{
     Engine,
@@ -113,7 +114,10 @@ async fn on(
     match &published {
         // Stored where somebody has to decide about it: until then the session stays as well.
         Ok(published) if published.report.held_back.is_some() => mount.let_go().await,
-        Ok(_) => {
+        Ok(published) => {
+            if published.lineage == mount.lineage {
+                wip::end_of_session(&mount).await;
+            }
             if let Err(error) = mount.end().await {
                 engine.warn(&format!("the session is stored, but could not be removed: {error}"));
             }
@@ -195,7 +199,7 @@ async fn unexamined(
         archive: Some(engine.publish_policy(&mount.lineage.name.tenant)),
         moment: Moment::Quiet { patience: Duration::ZERO },
     };
-    let Commit { report, frozen_for, left } = mount.commit(request, Arc::new(Silent)).await?;
+    let Commit { report, frozen_for, left, .. } = mount.commit(request, Arc::new(Silent)).await?;
     let (lineage, remarks) = (mount.lineage.clone(), Vec::new());
     Ok(Published { lineage, report, remarks, replaced: None, frozen_for, left })
 }
@@ -227,7 +231,7 @@ async fn open(
     let owner = candidate.session.id().parse().ok().map(|session| Owner { session, host });
     let found =
         locked(&store, name, Some(own.chrome_major), actor, terms, Duration::ZERO.into(), owner).await?;
-    let Locked { store: tenant, lineage, hold, opened, roots } = found;
+    let Locked { store: tenant, lineage, hold, opened, roots, .. } = found;
     let hold = Arc::new(hold);
     let built_on = candidate.unfinished.below().map(|below| below.record);
     let started = async {

@@ -18,13 +18,11 @@ use fuse::{
 };
 use serde_json::Value;
 use store::{Error, ErrorKind, catalog::clock};
-use tokio::{runtime::Handle, sync::Notify, task::JoinHandle};
+use tokio::{runtime::Handle, sync::Notify};
 
-use super::{alone, choice::Notes, opening, request::MountRequest};
+use super::{alone, autosave::Autosave, choice::Notes, opening, request::MountRequest};
 use crate::{Engine, failure::Failure, observer::Observation, settings::SessionCookies};
 
-/// How often space is given back and the journal looked at.
-const TIDY_EVERY: Duration = Duration::from_secs(2);
 const THREADS: usize = 6;
 /// How long giving an answer may take.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
@@ -55,7 +53,11 @@ pub struct Serving {
     /// It is over, and the caller has its answer.
     done: Notify,
     /// Requests are answered one after another: a commit and an unmount do not mix.
-    turn: tokio::sync::Mutex<()>,
+    pub(super) turn: tokio::sync::Mutex<()>,
+    /// Tells whoever saves work in progress that somebody wants a turn.
+    pub(super) wanted: Notify,
+    pub(super) autosave: Autosave,
+    pub(super) autosave_every: Option<Duration>,
     /// How much it had read when that was last told.
     told: Mutex<(u64, u64)>,
 }
@@ -80,7 +82,7 @@ impl Serving {
             }
             begun => begun,
         };
-        let opening::Begun { mount, mut notes } = begun?;
+        let opening::Begun { mount, mut notes, autosave } = begun?;
         let mount = Arc::new(mount);
         let kernel = match mount_it(&mount, args).await {
             Ok(kernel) => kernel,
@@ -116,6 +118,9 @@ impl Serving {
             over: AtomicBool::new(false),
             done: Notify::new(),
             turn: tokio::sync::Mutex::default(),
+            wanted: Notify::new(),
+            autosave,
+            autosave_every: args.autosave,
             told: Mutex::default(),
         });
         match serving.prepare(args, notes.transforms.clone(), answer).await {
@@ -188,20 +193,6 @@ impl Serving {
         self.kernel.lock().has_ended()
     }
 
-    /// Gives back space from time to time, until it is aborted.
-    pub fn tidying(self: &Arc<Self>) -> JoinHandle<()> {
-        let serving = Arc::clone(self);
-        tokio::spawn(async move {
-            let mut tidy = tokio::time::interval(TIDY_EVERY);
-            loop {
-                tidy.tick().await;
-                serving.tell_reads();
-                let mount = Arc::clone(&serving.mount);
-                let _ = tokio::task::spawn_blocking(move || mount.tidy()).await;
-            }
-        })
-    }
-
     /// Tells the observer how much was read since the last time.
     pub(super) fn tell_reads(&self) {
         let (fetched, cached) = self.mount.read_so_far();
@@ -215,7 +206,7 @@ impl Serving {
     /// Unmounts. What is not stored anywhere is kept for somebody to continue: nobody has said
     /// what is to become of it. Says in which session, if there is something.
     pub async fn put_aside(self: &Arc<Self>) -> Option<String> {
-        let _turn = self.turn.lock().await;
+        let _turn = self.turn().await;
         self.tell_reads();
         if self.is_over() {
             let _ = tokio::time::timeout(ANSWER_PATIENCE, self.done.notified()).await;
@@ -247,6 +238,7 @@ impl Serving {
 
     /// Waits until the requests before this one are answered: a commit and an unmount do not mix.
     pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.wanted.notify_waiters();
         self.turn.lock().await
     }
 

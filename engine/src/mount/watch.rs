@@ -26,7 +26,7 @@ pub async fn until_done(serving: &Arc<Serving>, signals: &mut Signals, on_lock_l
             std::future::pending::<()>().await
         })
     };
-    let tidying = serving.tidying();
+    let upkeep = serving.upkeep();
     loop {
         tokio::select! {
             () = serving.done() => break,
@@ -41,7 +41,7 @@ pub async fn until_done(serving: &Arc<Serving>, signals: &mut Signals, on_lock_l
         }
     }
     serving.tell_reads();
-    tidying.abort();
+    drop(upkeep);
     watching.abort();
 }
 

@@ -47,6 +47,16 @@ pub fn seconds(elapsed: Duration) -> String {
     }
 }
 
+/// So many milliseconds, in the largest unit that fits.
+pub fn age(ms: u64) -> String {
+    match ms / 1000 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}
+
 /// How many times `part` fits into `whole`, for a ratio that is worth telling.
 pub fn ratio(whole: u64, part: u64) -> Option<f64> {
     (part > 0).then(|| whole as f64 / part as f64)

@@ -104,6 +104,9 @@ pub(crate) async fn serve(
         notice(failure, mount).await;
     }
     let published = published.map_err(|failure| explained(failure, mount))?;
+    if published.lineage == mount.lineage {
+        serving.work_is_committed(&published.report).await;
+    }
     let captured = published.fields();
     let Published { replaced, frozen_for, left, .. } = published;
     let behind = left.map(|left| Failure::new(left.kind(), format!("{left}; {ROOM}")));

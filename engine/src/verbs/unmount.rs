@@ -156,6 +156,7 @@ pub(crate) async fn serve(
     if kept {
         mount.set_aside().await;
     } else {
+        serving.work_is_dropped().await;
         mount.end().await?;
     }
     serving.finish();

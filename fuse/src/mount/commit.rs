@@ -36,6 +36,8 @@ pub enum CommitTarget {
     Own,
     /// To another, whose lock is held.
     Other { lineage: Lineage, hold: Arc<Hold> },
+    /// To the profile that is mounted, as its work in progress: no pointer is moved, and all changes stay at stake.
+    Aside,
 }
 
 /// The moment at which a commit takes the tree.
@@ -72,6 +74,8 @@ pub struct Commit {
     pub frozen_for: Duration,
     /// Why what was committed is still in the session, if it is: nothing else is left to do.
     pub left: Option<Error>,
+    /// What was written up to this epoch is in it.
+    pub epoch: u64,
 }
 
 /// What the last commit came to.
@@ -111,11 +115,11 @@ impl Mount {
     ) -> Result<Commit> {
         let mut base = self.base.lock().await;
         let (lineage, hold) = match &request.to {
-            CommitTarget::Own => (self.lineage.clone(), Arc::clone(self.own_hold()?)),
+            CommitTarget::Own | CommitTarget::Aside => (self.lineage.clone(), Arc::clone(self.own_hold()?)),
             CommitTarget::Other { lineage, hold } => (lineage.clone(), Arc::clone(hold)),
         };
-        if let (CommitTarget::Own, Some(lost)) = (&request.to, self.keeper().and_then(|keeper| keeper.loss()))
-        {
+        let is_other = matches!(request.to, CommitTarget::Other { .. });
+        if let Some(lost) = self.keeper().and_then(|keeper| keeper.loss()).filter(|_| !is_other) {
             return Err(lost_lock(&lost));
         }
         self.begin(&mut base, &request).await?;
@@ -123,6 +127,7 @@ impl Mount {
         let FrozenChanges { changes, files, taken, .. } = changed;
         let epoch = taken.epoch;
         let same = matches!(request.to, CommitTarget::Own);
+        let aside = matches!(request.to, CommitTarget::Aside);
         if same {
             let numbers = Arc::clone(&taken.numbers);
             let keep = move |mount: &Self| {
@@ -160,9 +165,9 @@ impl Mount {
             let (intended, rooted) = futures::future::join(intending, self.root_ahead(record)).await;
             intended.and(rooted)
         };
+        let moves = Some(&*hold).filter(|_| !aside);
         let committed =
-            commit::commit(self.tenant()?, wanted, changes, files, built_on, Some(&hold), intend, progress)
-                .await;
+            commit::commit(self.tenant()?, wanted, changes, files, built_on, moves, intend, progress).await;
         let (report, stored) = match committed {
             Ok(done) => done,
             Err(error) => {
@@ -176,6 +181,11 @@ impl Mount {
                 return Err(error);
             }
         };
+        if aside {
+            drop(base);
+            self.fs.reclaim();
+            return Ok(Commit { report, frozen_for, left: None, epoch });
+        }
         *self.committed.lock() =
             Some(Committed { record: report.record, lineage: lineage.clone(), frozen_for });
         // What is stored elsewhere stays in the overlay, but is no longer at stake.
@@ -205,7 +215,7 @@ impl Mount {
         }
         drop(base);
         self.fs.reclaim();
-        Ok(Commit { report, frozen_for, left })
+        Ok(Commit { report, frozen_for, left, epoch })
     }
 
     /// What was taken is stored, and leaves the session. Says how long changes were held up.

@@ -42,6 +42,8 @@ use crate::{
 
 /// How long a mount may wait for another holder of the lock.
 const MAX_WAIT_SECONDS: u64 = 60;
+/// How rarely the work in progress of a mount may be saved.
+const MAX_AUTOSAVE_SECONDS: u64 = 86_400;
 
 pub(super) static ROUTES: &[Route] = &[
     Route::new(
@@ -115,6 +117,11 @@ pub struct MountBody {
     /// How many seconds to wait for another holder of the lock, from 0 to 60; 0 if it is not said.
     #[serde(default)]
     pub wait: u64,
+    /// How many seconds lie between two saves of its work in progress, from 1 to 86400; none is saved if it is not said.
+    pub autosave: Option<u64>,
+    /// Start from the work in progress that a run has left.
+    #[serde(default)]
+    pub from_wip: bool,
 }
 
 /// The kind of commit.
@@ -233,6 +240,11 @@ async fn mount(call: Call) -> Answer {
     if body.wait > MAX_WAIT_SECONDS {
         return Err(Failure::usage(format!("wait takes a number from 0 to {MAX_WAIT_SECONDS}")).into());
     }
+    if body.autosave.is_some_and(|seconds| !(1..=MAX_AUTOSAVE_SECONDS).contains(&seconds)) {
+        return Err(
+            Failure::usage(format!("autosave takes a number from 1 to {MAX_AUTOSAVE_SECONDS}")).into()
+        );
+    }
     if body.allow_other && !mounts.for_others {
         return Err(Refusal::forbidden("this server makes no mounts for all users of its host"));
     }
@@ -256,6 +268,8 @@ async fn mount(call: Call) -> Answer {
         allow_other: body.allow_other,
         actor: call.actor(),
         wait: Duration::from_secs(body.wait),
+        autosave: body.autosave.map(Duration::from_secs),
+        from_wip: body.from_wip,
         owner: owner(&call),
         ..MountRequest::new(source, mounts.make(&tenant, mount_id)?)
     };

@@ -124,7 +124,8 @@ impl LineageHandle {
         let announced = self.announce_removal(trashed, version).await;
         let Some((trashed, version)) = unless_changed(announced)? else { return Ok(None) };
         self.remove_archives(&trashed).await?;
-        if let Some(event) = &trashed.deletion {
+        // What a run saves every minute is not worth an event each time: the record says it for a day.
+        if let Some(event) = trashed.deletion.as_ref().filter(|_| !trashed.is_work_in_progress()) {
             self.settle(Some(event)).await?;
         }
         let mut buried = trashed;
@@ -178,7 +179,8 @@ impl LineageHandle {
     async fn require_unneeded(&self, record: &Record, rest: Rest) -> Result<()> {
         let pointed = async {
             let pointer = self.pointer().await?;
-            let another = rest == Rest::Goes || self.another_is_live(record, pointer.as_ref()).await?;
+            let dispensable = rest == Rest::Goes || record.is_work_in_progress();
+            let another = dispensable || self.another_is_live(record, pointer.as_ref()).await?;
             Ok((pointer, another))
         };
         let (pins, (pointer, another)) = futures::future::try_join(pins::read(&self.store), pointed).await?;

@@ -27,3 +27,4 @@ pub mod session_root;
 pub mod store;
 pub mod tombstone;
 mod unreadable_records;
+pub mod work_in_progress;

@@ -181,6 +181,11 @@ pub fn lock(of: &Lineage) -> Key {
     lineage(of).key("lock.json").expect(VALID)
 }
 
+/// What names the work in progress of a lineage.
+pub fn work_in_progress(of: &Lineage) -> Key {
+    lineage(of).key("wip.json").expect(VALID)
+}
+
 /// One record.
 pub fn record(of: &Lineage, id: RecordId) -> Key {
     lineage(of).key(&format!("snap-{id}.json")).expect(VALID)

@@ -35,13 +35,15 @@ pub const RECORD: u64 = 8 * MIB;
 pub const CONDEMNED: u64 = 8 * MIB;
 /// What is left of a profile that was deleted.
 pub const TOMBSTONE: u64 = MIB;
+/// What names the work in progress of a lineage.
+pub const WORK_IN_PROGRESS: u64 = MIB;
 /// Of an archive.
 pub const MANIFEST: u64 = MIB;
 /// A write that has more to tell writes several.
 pub const INDEX: u64 = 128 * MIB;
 
 /// Each kind as the specification calls it.
-pub const ALL: [(&str, u64); 16] = [
+pub const ALL: [(&str, u64); 17] = [
     ("configuration", CONFIG),
     ("pointer", POINTER),
     ("lock", LOCK),
@@ -56,6 +58,7 @@ pub const ALL: [(&str, u64); 16] = [
     ("record", RECORD),
     ("condemned", CONDEMNED),
     ("tombstone", TOMBSTONE),
+    ("work in progress", WORK_IN_PROGRESS),
     ("manifest", MANIFEST),
     ("index", INDEX),
 ];

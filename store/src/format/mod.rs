@@ -32,6 +32,7 @@ pub mod table;
 pub mod tombstone;
 pub mod tree;
 pub mod tree_limits;
+pub mod work_in_progress;
 
 pub use document::Unknown;
 

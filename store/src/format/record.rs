@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     id::{ChunkId, ChunkKey, PackId, RecordId, Sha256, SnapshotId},
-    name::{ChromeMajor, Lineage, Profile, ProfileName, Tenant},
+    name::{ChromeMajor, Lineage, Profile, ProfileName, Tenant, WIP},
 };
 
 /// What the contract calls manifests, of which a record is one.
@@ -368,6 +368,11 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Record {
+    /// Whether a run has saved it while it goes on, and nobody has made it an ordinary snapshot since.
+    pub fn is_work_in_progress(&self) -> bool {
+        self.tags.contains_key(WIP)
+    }
+
     /// Whose snapshot it is.
     pub fn lineage(&self) -> Lineage {
         let name = ProfileName { tenant: self.tenant_id.clone(), profile: self.profile_id.clone() };

@@ -11,4 +11,5 @@ pub mod removal;
 pub mod retention;
 pub mod tag;
 pub mod verify;
+pub mod work_in_progress;
 pub mod write;

@@ -19,6 +19,7 @@ use crate::{
     },
     format::{event::EventKind, record::Record},
     id::FlipId,
+    name::WIP,
     progress::Progress,
 };
 
@@ -82,17 +83,18 @@ pub async fn point(
     Ok((decided(handle, record).await, flip))
 }
 
-/// The record of what the pointer names by somebody's decision: it is held back no longer.
+/// The record of what the pointer names by somebody's decision: it is held back no longer, nor work in progress.
 async fn decided(handle: &LineageHandle, record: Record) -> Record {
-    if record.held_back.is_none() {
+    if record.held_back.is_none() && !record.is_work_in_progress() {
         return record;
     }
-    let end = |record: &mut Record, _| Ok(record.held_back.take().is_some());
+    let end =
+        |record: &mut Record, _| Ok(record.held_back.take().is_some() | record.tags.remove(WIP).is_some());
     match tag::change(handle, record.record, end).await {
         Ok(changed) => changed.record,
         // The pointer was moved all the same, and only retention would have heard of it.
         Err(error) => {
-            tracing::warn!(%error, "the current snapshot still says that it was held back");
+            tracing::warn!(%error, "the current snapshot still says that it was held back, or is work in progress");
             record
         }
     }

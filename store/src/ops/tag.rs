@@ -8,7 +8,7 @@ use crate::{
         record::{Record, State, Tag},
     },
     id::RecordId,
-    name::LATEST,
+    name::{LATEST, WIP},
 };
 
 const ATTEMPTS: u32 = 5;
@@ -38,9 +38,15 @@ pub fn check_name(name: &str) -> Result<()> {
 /// Tags the snapshot. A tag it has already keeps its time.
 pub async fn tag(handle: &LineageHandle, target: RecordId, name: &str) -> Result<Tagged> {
     check_name(name)?;
-    if name == LATEST {
-        let what = format!("{LATEST:?} is no tag: it is the word for the current snapshot");
-        return Err(Error::InvalidInput { what });
+    let word_for = match name {
+        LATEST => "the current snapshot",
+        WIP => "what a run has saved while it goes on",
+        _ => "",
+    };
+    if !word_for.is_empty() {
+        return Err(Error::InvalidInput {
+            what: format!("{name:?} is no tag: it is the word for {word_for}"),
+        });
     }
     change(handle, target, |record, now_ms| {
         if record.tags.contains_key(name) {

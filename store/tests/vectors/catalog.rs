@@ -14,6 +14,7 @@ use store::{
         pin::Pin,
         record::{Earlier, Mode, Record},
         tombstone::{Deletion, Operator, Progress, Tombstone},
+        work_in_progress::WorkInProgress,
     },
     id::{EventId, FlipId, Nonce, PackId, PackSeq, RecordId, Sha256},
     name::{Lineage, ProfileName},
@@ -150,6 +151,12 @@ pub(super) fn tombstone(name: &ProfileName) -> Tombstone {
         unknown: tomorrow(),
     };
     Tombstone { writer: WRITER.to_owned(), unknown: tomorrow(), ..Tombstone::new(name, deletion) }
+}
+
+/// Of a run that goes on.
+pub(super) fn work_in_progress(lineage: &Lineage, record: RecordId) -> WorkInProgress {
+    let wip = WorkInProgress::new(lineage, record, Some(session_id()), CAPTURED_AT_MS + 60_000, actor());
+    WorkInProgress { writer: WRITER.to_owned(), unknown: tomorrow(), ..wip }
 }
 
 pub(super) fn pin_id() -> RecordId {

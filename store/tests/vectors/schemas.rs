@@ -23,6 +23,7 @@ fn the_schemas_describe_the_documents() {
         ("events", "/events/merged-01JEFKB800EXVQEXVQEXVQEXVQ.json"),
         ("manifest", "manifest.json"),
         ("tombstone", "tombstone.json"),
+        ("wip", "wip.json"),
         ("record", "records/damaged.json"),
         ("record", "records/hot.json"),
         ("record", "records/moved.json"),

@@ -290,6 +290,7 @@ pub(super) fn add(files: &mut Files) -> Map<String, Value> {
 
     files.insert("manifest.json".to_owned(), catalog::manifest(&live).encode());
     files.insert("tombstone.json".to_owned(), catalog::tombstone(&lineage().name).encode());
+    files.insert("wip.json".to_owned(), catalog::work_in_progress(&lineage(), live.record).encode());
     files.insert("records/damaged.json".to_owned(), catalog::damaged(&live).encode());
     files.insert("records/hot.json".to_owned(), catalog::hot(&live).encode());
     files.insert("records/moved.json".to_owned(), catalog::moved(&live).encode());

@@ -91,8 +91,14 @@ fn serve(mut stream: &TcpStream) -> Option<()> {
         "/account" => ("text/plain", "logged out"),
         _ => ("text/plain", ""),
     };
-    let cookie =
-        if path == "/login" { format!("Set-Cookie: {SESSION}; HttpOnly; Path=/\r\n") } else { String::new() };
+    let cookie = match path.split_once('?') {
+        // One that lasts, and one that does not.
+        Some(("/count", number)) => {
+            format!("Set-Cookie: counted={number}; Max-Age=100000\r\nSet-Cookie: fleeting={number}\r\n")
+        }
+        _ if path == "/login" => format!("Set-Cookie: {SESSION}; HttpOnly; Path=/\r\n"),
+        _ => String::new(),
+    };
     let len = body.len();
     write!(
         stream,

@@ -2,49 +2,20 @@
 //!
 //! `PSTORE_HOT_COMMITS` says how many commits are made beside a page that never pauses.
 
-use std::{env, fs};
+use std::{env, fs, thread, time::Duration};
 
 use serde_json::{Value, json};
 use tests::{
     binary::Host,
     chromium::{Chromium, Page, Site},
     mount_fixture::{ALICE, MountFixture},
+    tree::noise,
 };
 
-/// Writes one row after another, and counts those that the browser has acknowledged.
-const BUSY: &str = r#"(async () => {
-    const asked = indexedDB.open('busy', 1);
-    asked.onupgradeneeded = () => asked.result.createObjectStore('rows');
-    const database = await new Promise((ok, no) => { asked.onsuccess = () => ok(asked.result); asked.onerror = no; });
-    Object.assign(window, { acknowledged: 0, waits: [], failures: [] });
-    window.addEventListener('error', event => window.failures.push(String(event.message)));
-    const write = () => {
-        const began = performance.now();
-        const change = database.transaction('rows', 'readwrite', { durability: 'strict' });
-        change.objectStore('rows').put('x'.repeat(2000), window.acknowledged + 1);
-        change.oncomplete = () => {
-            window.acknowledged++;
-            window.waits.push(performance.now() - began);
-            document.cookie = `counted=${window.acknowledged}; max-age=100000`;
-            document.cookie = `session=${window.acknowledged}`;
-            setTimeout(write, 0);
-        };
-        change.onabort = () => window.failures.push(String(change.error));
-    };
-    write();
-    return 'busy';
-})()"#;
-
-/// How many rows there are, if they are the first ones and all whole.
-const ROWS: &str = r#"(async () => {
-    const asked = indexedDB.open('busy', 1);
-    const database = await new Promise((ok, no) => { asked.onsuccess = () => ok(asked.result); asked.onerror = no; });
-    const rows = database.transaction('rows').objectStore('rows');
-    const all = asked => new Promise((ok, no) => { asked.onsuccess = () => ok(asked.result); asked.onerror = no; });
-    const [keys, values] = await Promise.all([all(rows.getAllKeys()), all(rows.getAll())]);
-    const whole = keys.every((key, at) => key === at + 1) && values.every(value => value === 'x'.repeat(2000));
-    return whole ? keys.length : -1;
-})()"#;
+/// Writes to every place a site can, without pause.
+const BUSY: &str = include_str!("busy.js");
+/// Finds the newest number in each of them.
+const FOUND: &str = include_str!("busy_found.js");
 
 fn mount(fixture: &MountFixture) {
     let place = fixture.mountpoint.to_str().unwrap();
@@ -53,10 +24,6 @@ fn mount(fixture: &MountFixture) {
 
 fn another(fixture: &MountFixture, name: &str) -> Host {
     fixture.another(name).with("PSTORE_MODES", "cold,hot")
-}
-
-fn number(page: &mut Page<'_>, expression: &str) -> u64 {
-    page.evaluate(expression).as_u64().unwrap()
 }
 
 #[test]
@@ -108,9 +75,52 @@ fn one_that_cannot_be_asked_is_captured_with_a_warning() {
     fixture.unmount(&["--commit"]);
 }
 
+/// How long Chromium takes at most to write what it has acknowledged, in seconds.
+const LOCAL_STORAGE_LAGS: f64 = 60.0;
+const CACHE_STORAGE_LAGS: f64 = 10.0;
+
+/// The numbers that the page was told are stored, and when.
+struct Acknowledged(Vec<(f64, u64)>);
+
+impl Acknowledged {
+    fn of(page: &mut Page<'_>, log: &str) -> Self {
+        let log = page.evaluate(&format!("window.{log}"));
+        let told = |entry: &Value| (entry[0].as_f64().unwrap() / 1000.0, entry[1].as_u64().unwrap());
+        Self(log.as_array().unwrap().iter().map(told).collect())
+    }
+
+    /// When the last one was acknowledged.
+    fn last(&self) -> f64 {
+        self.0.last().map_or(0.0, |(at, _)| *at)
+    }
+
+    /// The newest that was acknowledged by then.
+    fn newest(&self, by: f64) -> u64 {
+        self.0.iter().rfind(|(at, _)| *at <= by).map_or(0, |(_, number)| *number)
+    }
+
+    /// How long before the last one the first was acknowledged that is not there, if `found` is the newest that is.
+    fn lag(&self, found: u64) -> f64 {
+        let missed = self.0.iter().find(|(_, number)| *number > found);
+        missed.map_or(0.0, |(at, _)| self.last() - at)
+    }
+}
+
+/// How often something happened, by how long it took.
+#[derive(Default)]
+struct Times(Vec<f64>);
+
+impl Times {
+    fn told(mut self, of: &str) -> String {
+        self.0.sort_by(f64::total_cmp);
+        let at = |share: f64| self.0[((self.0.len() - 1) as f64 * share) as usize];
+        format!("{of} {:.1}, p99 {:.1}, most {:.1}", at(0.5), at(0.99), at(1.0))
+    }
+}
+
 #[test]
 fn all_that_a_busy_page_was_told_is_stored_is_in_every_commit_beside_it() {
-    let commits: u64 = env::var("PSTORE_HOT_COMMITS").map_or(4, |text| text.parse().unwrap());
+    let commits: u64 = env::var("PSTORE_HOT_COMMITS").map_or(30, |text| text.parse().unwrap());
     let fixture = MountFixture::hot();
     mount(&fixture);
     let site = Site::start();
@@ -118,39 +128,46 @@ fn all_that_a_busy_page_was_told_is_stored_is_in_every_commit_beside_it() {
     let mut devtools = chromium.devtools();
     let mut page = devtools.open(&site.url());
     assert_eq!(page.evaluate(BUSY), "busy");
-    let mut frozen = Vec::new();
+    let [mut frozen, mut lags] = [Times::default(), Times::default()];
+    let mut written = 0;
     for round in 0..commits {
-        let before = number(&mut page, "window.acknowledged");
-        frozen.push(fixture.commit_hot()["frozen_ms"].as_f64().unwrap());
-        let out = fixture.path(&format!("out-{round}"));
-        fixture.host.restore(ALICE, &out);
+        // At any moment of what the page does.
+        thread::sleep(Duration::from_millis(2 * u64::from(noise(1, round)[0])));
+        let cached = Acknowledged::of(&mut page, "cacheLog");
+        let told = Acknowledged::of(&mut page, "log");
+        written = told.newest(told.last());
+        let due = |of: &Acknowledged, lag: f64| of.newest(told.last() - lag) as i64;
+        let committed = fixture.commit_hot();
+        frozen.0.push(committed["frozen_ms"].as_f64().unwrap());
+        assert_eq!((&committed["databases_damaged"], &committed["warnings"]), (&json!(0), &json!([])));
+
+        // Another host, which has nothing of it.
+        let (out, home) = (fixture.path(&format!("out-{round}")), format!("reader-{round}"));
+        another(&fixture, &home).restore(ALICE, &out);
         let reader = Chromium::start(&out);
         let mut devtools = reader.devtools();
         let cookie = devtools.cookie("counted").map_or(0, |count| count.parse().unwrap());
-        let rows = number(&mut devtools.open(&site.url()), ROWS);
-        assert!(
-            rows >= before && cookie >= before,
-            "{before} were acknowledged; {rows} rows, cookie {cookie}"
-        );
+        let found = devtools.open(&site.url()).evaluate(FOUND);
+        let number = |place: &str| found[place].as_i64().unwrap_or(0);
+        assert!(number("rows") >= written as i64, "{written} rows were acknowledged; {found:#}");
+        assert!(cookie >= written, "{written} cookies were acknowledged; {cookie} is there");
+        let stored = number("local_storage");
+        assert!(stored >= due(&told, LOCAL_STORAGE_LAGS), "local storage: {found:#}");
+        assert!(number("cache_storage") >= due(&cached, CACHE_STORAGE_LAGS), "caches: {found:#}");
+        lags.0.push(told.lag(stored as u64));
         drop(reader);
         fs::remove_dir_all(&out).unwrap();
+        fs::remove_dir_all(fixture.path(&home)).unwrap();
     }
     let failures = page.evaluate("window.failures");
     assert_eq!(failures, Value::Array(Vec::new()), "the page has noticed");
-    let written = number(&mut page, "window.acknowledged");
-    let waits = page.evaluate("window.waits.sort((a, b) => a - b)");
-    let waits: Vec<f64> = waits.as_array().unwrap().iter().map(|wait| wait.as_f64().unwrap()).collect();
-    frozen.sort_by(f64::total_cmp);
-    let at = |times: &[f64], share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    let waits = page.evaluate("window.waits");
+    let waits = Times(waits.as_array().unwrap().iter().map(|wait| wait.as_f64().unwrap()).collect());
     println!(
-        "{commits} commits beside {written} rows; changes waited {:.1} ms, p99 {:.1}, most {:.1}; \
-         a row took {:.1} ms, p99 {:.1}, most {:.1}",
-        at(&frozen, 0.5),
-        at(&frozen, 0.99),
-        at(&frozen, 1.0),
-        at(&waits, 0.5),
-        at(&waits, 0.99),
-        at(&waits, 1.0)
+        "{commits} commits beside {written} rounds of writes; {}; {}; {}",
+        frozen.told("ms that changes waited:"),
+        waits.told("ms that a row took:"),
+        lags.told("seconds that local storage lagged:"),
     );
     chromium.close();
     fixture.unmount(&["--discard"]);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod autosave;
 mod by_need;
 mod files;
 mod hot;

@@ -32,7 +32,7 @@ pub(super) fn text(plans: &[Collection], dry: bool) -> String {
     let mut profiles = 0;
     for plan in plans {
         let mut row = |name: String, tally: PackTally, oldest: Option<u64>| {
-            let oldest = oldest.map_or_else(|| "-".to_owned(), age);
+            let oldest = oldest.map_or_else(|| "-".to_owned(), size::age);
             let cells =
                 [plan.tenant_id.to_string(), name, size::count(tally.packs), size::bytes(tally.bytes)];
             what.row(cells.into_iter().chain([oldest]).collect());
@@ -57,7 +57,7 @@ pub(super) fn text(plans: &[Collection], dry: bool) -> String {
                     .map_or_else(|| "(not known)".to_owned(), |it| it.to_string()),
                 size::count(profile.tally.packs),
                 size::bytes(profile.tally.bytes),
-                age(profile.oldest_ms),
+                size::age(profile.oldest_ms),
             ]);
         }
     }
@@ -86,7 +86,7 @@ fn documents(plans: &[Collection]) -> String {
         let now = match document.step {
             CollectionStep::Arm => "the writers to wait for are put down".to_owned(),
             CollectionStep::WaitForGrace => {
-                format!("waits {} for the grace", age(document.left_ms.unwrap_or_default()))
+                format!("waits {} for the grace", size::age(document.left_ms.unwrap_or_default()))
             }
             CollectionStep::WaitForWriters => {
                 format!("waits for {}", plural(document.writers.len() as u64, "writer", "writers"))
@@ -181,14 +181,4 @@ fn lineage(tenant: &Tenant, tally: &ProfileTally) -> Option<Lineage> {
 
 fn named(tenant: &Tenant, profile: &Profile, chrome_major: ChromeMajor) -> Lineage {
     Lineage { name: ProfileName { tenant: tenant.clone(), profile: profile.clone() }, chrome_major }
-}
-
-/// In the largest unit that fits.
-fn age(ms: u64) -> String {
-    match ms / 1000 {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7200 => format!("{} min", seconds / 60),
-        seconds @ 7200..172_800 => format!("{} h", seconds / 3600),
-        seconds => format!("{} d", seconds / 86_400),
-    }
 }

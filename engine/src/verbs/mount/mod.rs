@@ -17,6 +17,7 @@ use crate::{
         Notes,
         call::SentOutcome,
         live::LiveMount,
+        publication::require_loadable,
         serving::{EndedBy, Serving},
     },
     outcome::Outcome,
@@ -86,6 +87,23 @@ impl Engine {
         Ok((serving, outcome))
     }
 
+    /// Refuses to save or continue work in progress where that cannot be.
+    fn check_work_in_progress(&self, request: &MountRequest) -> Result<(), Failure> {
+        if request.mode != Mode::Locked && (request.autosave.is_some() || request.from_wip) {
+            return Err(Failure::usage("--autosave and --from wip go with a mount that takes the lock")
+                .hint(
+                    "`@wip` after the profile's name mounts its work in progress with --read-only or --fork",
+                ));
+        }
+        match request.autosave {
+            Some(_) => {
+                let tenant = &request.source.profile.tenant;
+                require_loadable(&self.settings.tenant(tenant), tenant)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Refuses what is wrong with the request and the place alone.
     fn check_mount(&self, request: &MountRequest) -> Result<(), Failure> {
         if request.source.chosen().is_some() && request.mode == Mode::Locked {
@@ -97,6 +115,7 @@ impl Engine {
             return Err(Failure::usage("--upgrade-from goes with a mount that takes the lock"));
         }
         request.load.check(request.chrome_major)?;
+        self.check_work_in_progress(request)?;
         // A mountpoint whose daemon is stuck would not even tell that it is stale.
         LiveMount::all(&self.settings)?;
         if is_stale(&request.mountpoint) {

@@ -9,8 +9,12 @@ use store::{
         lineage_handle::LineageHandle,
         lock::{Hold, Terms},
     },
-    name::Lineage,
-    ops::write::snapshot::LockUse,
+    name::{Lineage, WIP},
+    ops::{
+        read::resolve::Reference,
+        work_in_progress,
+        write::snapshot::{LockUse, Outcome},
+    },
 };
 
 use super::{
@@ -28,7 +32,10 @@ use crate::{
         user::User,
     },
     loads::LoadJob,
-    mount::sessions::{About, Sessions, Taking, is_named},
+    mount::{
+        sessions::{About, Sessions, Taking, is_named},
+        wip::{self, LeftWork},
+    },
     names::LineageName,
     observer::CaptureSource,
 };
@@ -51,13 +58,27 @@ pub(super) async fn run(
     };
     let hold = Arc::new(supervise::take_lock(signals, &engine.interrupt, taking).await?);
     let lineage = hold.handle().lineage();
-    let (workdir, ended) = match WorkDir::choose(engine, request, lineage, Some(hold.base().await)) {
+    let left = LeftWork::find(hold.handle().store(), lineage).await;
+    if let Some(left) = left.as_ref().filter(|_| !request.from_wip) {
+        engine.warn(&left.told(hold.base().await));
+    }
+    let chosen = match (request.from_wip, &left) {
+        (true, None) => Err(wip::none(&lineage.name)),
+        _ => WorkDir::choose(engine, request, lineage, Some(hold.base().await)),
+    };
+    let (workdir, ended) = match chosen {
         Ok(workdir) => {
             let ended = session(engine, request, signals, &hold, &workdir, user, settings.lock_renew).await;
             (Some(workdir), ended)
         }
         Err(failure) => (None, Err(failure)),
     };
+    if let (Some(_), Ok(Session { captured: Some(Ok(captured)), .. })) = (&left, &ended)
+        && (request.from_wip || captured.report.outcome == Outcome::Stored)
+        && let Err(error) = work_in_progress::end(hold.handle(), &[]).await
+    {
+        tracing::warn!(%error, "the work in progress could not be made an ordinary snapshot");
+    }
     if let Err(error) = hold.release().await {
         engine.warn(&format!("the lock could not be given back ({error}); it expires by itself"));
     }
@@ -99,10 +120,11 @@ async fn session(
     let keeper = hold.keep(renew_every);
     let lineage = hold.handle().lineage();
     let point_of_no_return = engine.interrupt.point_of_no_return();
+    let wip = Reference::Word(WIP.to_owned());
     let job = LoadJob {
         profile: &lineage.name,
         chrome_major: lineage.chrome_major,
-        reference: request.reference()?,
+        reference: request.from_wip.then_some(&wip).or(request.reference()?),
         target: workdir.path(),
         force: false,
         keeping: Default::default(),

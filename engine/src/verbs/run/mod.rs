@@ -22,6 +22,7 @@ use crate::{
     copies,
     failure::{Failure, document::ErrorFields},
     host::{supervise::Signals, user::User},
+    mount::publication::require_loadable,
     outcome::{LineageFields, LoadResult, Outcome},
     text::size,
 };
@@ -73,6 +74,15 @@ impl Engine {
         request.capture.require_cold("a run, which captures when its command has ended,")?;
         request.load.check(request.chrome_major)?;
         let reference = request.reference()?;
+        if let (true, Some(reference)) = (request.from_wip, reference) {
+            return Err(Failure::usage(format!(
+                "--from wip and @{reference} name two snapshots to start from"
+            )));
+        }
+        if request.autosave.is_some() {
+            let tenant = &request.profile().tenant;
+            require_loadable(&self.settings.tenant(tenant), tenant)?;
+        }
         if request.command.is_empty() {
             return Err(Failure::usage("there is no command to run"));
         }
@@ -90,6 +100,9 @@ impl Engine {
         let ended = if self.is_mounted(request, reference) {
             mounted::run(self, request, user.as_ref(), &mut signals).await
         } else {
+            if request.autosave.is_some() {
+                self.warn("the profile is copied, and a copy's work in progress is not saved");
+            }
             copied::run(self, request, user.as_ref(), &mut signals).await
         };
         let ended = match ended {

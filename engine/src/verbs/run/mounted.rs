@@ -65,7 +65,7 @@ async fn on(
     if notes.outcome == Outcome::NoPriorState {
         engine.say(&format!("{} has no snapshot yet: starting with an empty profile", request.profile()));
     }
-    let tidying = serving.tidying();
+    let upkeep = serving.upkeep();
     let (hold, keeper) = (mount.hold().zip(mount.keeper())).expect("a run mounts under the lock");
     let command = command::command(request, user, hold, mountpoint.path()).await;
     let browsers = Browsers::of(&request.capture, mountpoint.path());
@@ -77,7 +77,7 @@ async fn on(
         Ok(command_end) if command_end.lost.is_none() => Some(capture(engine, request, &serving).await),
         _ => None,
     };
-    tidying.abort();
+    drop(upkeep);
     let session = serving.put_aside().await;
     Ok(RunEnd {
         lineage: mount.lineage.clone(),
@@ -100,7 +100,9 @@ async fn capture(
         let message = format!("somebody has unmounted {mountpoint} while the command ran");
         return Err(Failure::new(ErrorKind::Io, message));
     }
+    let _turn = serving.turn().await;
     let published = publish(engine, &serving.mount, &request.capture, DestinationRequest::default()).await?;
+    serving.work_is_committed(&published.report).await;
     Ok(published.into())
 }
 
@@ -115,6 +117,8 @@ fn mount_request(request: &RunRequest, user: Option<&User>, mountpoint: &Mountpo
         host_region: request.capture.host_region.clone(),
         actor: request.capture.actor.clone(),
         wait: request.wait,
+        autosave: request.autosave,
+        from_wip: request.from_wip,
         owner: user.map(|user| Owner { uid: user.uid, gid: user.gid }),
         ..MountRequest::new(source, mountpoint.path().to_owned())
     }

@@ -36,6 +36,10 @@ pub struct RunRequest {
     pub directory: Option<PathBuf>,
     /// How long to wait for somebody else who holds the lock.
     pub wait: Duration,
+    /// How often the profile is saved as work in progress while the command runs; never if it is not said.
+    pub autosave: Option<Duration>,
+    /// Start from the work in progress that a run has left.
+    pub from_wip: bool,
     /// Variables that the command gets, though they may carry credentials; `NAME*` for all that begin so.
     pub pass_env: Vec<String>,
     /// Start the command as this user, and give it the profile: `NAME` or `UID[:GID]`.
@@ -58,6 +62,8 @@ impl RunRequest {
             on_diverged: OnDiverged::Fail,
             directory: None,
             wait: Duration::ZERO,
+            autosave: None,
+            from_wip: false,
             pass_env: Vec::new(),
             user: None,
             command,

@@ -44,6 +44,7 @@ use crate::{
         rules::Rules,
         session_root::{Owner, Roots},
         store::Store,
+        work_in_progress,
     },
     content::{
         TenantStore, chunk::Piece, meta::Metadata, relocator::LOOKS, snapshot_tree::SnapshotTree,
@@ -55,6 +56,7 @@ use crate::{
         record::{Record, State},
         table::Location,
         tree::Entry,
+        work_in_progress::WorkInProgress,
     },
     id::{FlipId, RecordId},
     name::{ChromeMajor, Lineage, ProfileName},
@@ -167,6 +169,8 @@ pub struct Locked {
     /// The snapshot that was claimed; `None` if there is none yet. The lock is held even if
     /// it cannot be read: its holder may start afresh, if the error allows that.
     pub opened: Result<Option<OpenedTree>>,
+    /// What a run has saved that did not end: nobody has continued it yet.
+    pub in_progress: Option<WorkInProgress>,
     /// Of the session that was named. Whoever begins it makes [sure](Roots::ensure) of the one on
     /// the snapshot it builds on.
     pub roots: Option<Arc<Roots>>,
@@ -208,18 +212,19 @@ pub async fn locked(
     let seen = survey.pointer.clone();
     let roots = session.map(|owner| Arc::new(Roots::new(store.clone(), owner)));
     let is_held = survey.lock.as_ref().is_some_and(|lock| handle.is_live(lock));
-    let (acquired, opened) = {
+    let (acquired, (opened, in_progress, ())) = {
         let acquiring = std::pin::pin!(handle.acquire_after(survey, terms, patience));
         let early = seen.as_ref().filter(|_| !is_held);
         let rooting = root_early(roots.as_deref(), &lineage, early);
-        let reading = futures::future::join(load(&store, &lineage, seen.as_ref()), rooting);
+        let hint = in_progress(&store, &lineage);
+        let reading = futures::future::join3(load(&store, &lineage, seen.as_ref()), hint, rooting);
         let reading = std::pin::pin!(reading);
         match select(acquiring, reading).await {
             // Who does not get the lock need not wait for what he may not use, unless he has to
             // take something away that is on its way.
             Either::Left((Err(error), _)) if early.is_none() || roots.is_none() => return Err(error),
-            Either::Left((acquired, reading)) => (acquired, reading.await.0),
-            Either::Right(((opened, ()), acquiring)) => (acquiring.await, opened),
+            Either::Left((acquired, reading)) => (acquired, reading.await),
+            Either::Right((read, acquiring)) => (acquiring.await, read),
         }
     };
     let hold = match (acquired, &roots) {
@@ -237,7 +242,17 @@ pub async fn locked(
     } else {
         load(&store, &lineage, Some(&claimed)).await
     };
-    Ok(Locked { store, lineage, hold, opened, roots })
+    Ok(Locked { store, lineage, hold, opened, in_progress, roots })
+}
+
+/// What a run has saved that did not end. That nobody can tell is no reason not to mount.
+async fn in_progress(store: &TenantStore, lineage: &Lineage) -> Option<WorkInProgress> {
+    let hint = work_in_progress::read(store, lineage).await;
+    hint.unwrap_or_else(|error| {
+        tracing::warn!(%error, "whether {lineage} has work in progress cannot be told");
+        None
+    })
+    .map(|hint| hint.wip)
 }
 
 /// Roots what the pointer names. Whoever begins the session finds out whether that counts.

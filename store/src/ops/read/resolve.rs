@@ -186,11 +186,11 @@ fn of_another(store: &TenantStore, lineage: &Lineage, pointer: &Pointer) -> Erro
 }
 
 /// Counted back from the current one among all that were made current before it, as far as can
-/// be told: one that was held back does not count.
+/// be told.
 fn before(records: Vec<Dated>, latest: &Record, back: usize, lineage: &Lineage) -> Result<Record> {
     let place = records.iter().position(|dated| dated.record.record == latest.record).unwrap_or(0);
     let earlier = records.into_iter().take(place).map(|dated| dated.record);
-    let counted: Vec<Record> = earlier.filter(|record| record.held_back.is_none()).collect();
+    let counted: Vec<Record> = earlier.filter(counts).collect();
     let (all, at) = (counted.len(), counted.len().checked_sub(back));
     let found = at.and_then(|at| counted.into_iter().nth(at));
     found.ok_or_else(|| Error::NotFound {
@@ -198,11 +198,16 @@ fn before(records: Vec<Dated>, latest: &Record, back: usize, lineage: &Lineage) 
     })
 }
 
-/// The newest that had been taken by then and was not held back. Nobody takes a snapshot after it
+/// Whether it was made current when it was stored: neither held back nor saved while a run went on.
+fn counts(record: &Record) -> bool {
+    record.held_back.is_none() && !record.is_work_in_progress()
+}
+
+/// The newest that had been taken by then. Nobody takes a snapshot after it
 /// was stored: a host whose clock is ahead says so, and the store's clock knows better.
 fn not_after(records: Vec<Dated>, ms: u64, typed: &str, lineage: &Lineage) -> Result<Record> {
     let taken_at_ms = |dated: &Dated| dated.record.captured_at_ms.min(dated.stored_at_ms);
-    let mut fitting = records.into_iter().filter(|dated| dated.record.held_back.is_none());
+    let mut fitting = records.into_iter().filter(|dated| counts(&dated.record));
     let newest = fitting.by_ref().rfind(|dated| taken_at_ms(dated) <= ms);
     newest.map(|dated| dated.record).ok_or_else(|| Error::NotFound {
         what: format!("a snapshot of {lineage} that was taken at {typed} or before"),

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     format::record::{PackUse, Reason},
     id::PackId,
-    name::Lineage,
+    name::{Lineage, WIP},
 };
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -143,6 +143,12 @@ fn protects(snapshot: &Snapshot, policy: &Policy, now_ms: u64) -> Option<Why> {
         Standing::Disputed => return Some(Why::Disputed),
         Standing::Free => {}
     }
+    let age = Duration::from_millis(now_ms.saturating_sub(snapshot.stored_at_ms));
+    let waits = HELD_BACK_FOR.checked_sub(age).map(days);
+    let in_progress = snapshot.tags.iter().any(|(tag, _)| tag == WIP);
+    if let (true, Some(days_left)) = (in_progress, waits) {
+        return Some(Why::WorkInProgress { days_left });
+    }
     let left = |tagged_at_ms: u64| match policy.tagged_for {
         None => Some(None),
         Some(term) => {
@@ -154,7 +160,8 @@ fn protects(snapshot: &Snapshot, policy: &Policy, now_ms: u64) -> Option<Why> {
         }
     };
     // The one that protects longest is told; one without an end longest of all.
-    let tags = snapshot.tags.iter().filter_map(|(tag, at)| left(*at).map(|days| (tag, days)));
+    let tags = snapshot.tags.iter().filter(|(tag, _)| tag != WIP);
+    let tags = tags.filter_map(|(tag, at)| left(*at).map(|days| (tag, days)));
     if let Some((tag, days_left)) = tags.max_by_key(|(_, days)| days.map_or((1, 0), |days| (0, days))) {
         return Some(Why::Tagged { tag: tag.clone(), days_left });
     }
@@ -162,14 +169,13 @@ fn protects(snapshot: &Snapshot, policy: &Policy, now_ms: u64) -> Option<Why> {
         return Some(Why::Checkpoint);
     }
     let word = snapshot.held_back.clone()?;
-    let age = Duration::from_millis(now_ms.saturating_sub(snapshot.stored_at_ms));
-    HELD_BACK_FOR.checked_sub(age).map(|left| Why::HeldBack { word, days_left: days(left) })
+    waits.map(|days_left| Why::HeldBack { word, days_left })
 }
 
 /// Whether a snapshot takes one of the places that a rule has. One that was held back does
-/// not: else a few bad ones in a row would take the places of all good ones.
+/// not: else a few bad ones in a row would take the places of all good ones. Nor does one that nobody has finished.
 fn counts(verdict: &Verdict) -> bool {
-    matches!(verdict, Verdict::Keep(why) if !matches!(why, Why::HeldBack { .. }))
+    matches!(verdict, Verdict::Keep(why) if !matches!(why, Why::HeldBack { .. } | Why::WorkInProgress { .. }))
 }
 
 /// What a tenant's profiles have together, oldest first whosoever it is.

@@ -33,8 +33,8 @@ use crate::{
     name::Lineage,
 };
 
-/// How long a snapshot that was held back stays whatever the rules say: long enough to be
-/// looked at after a weekend and a holiday.
+/// How long a snapshot that was held back, or that a run has left as its work in progress, stays whatever the rules
+/// say: long enough to be looked at after a weekend and a holiday.
 pub const HELD_BACK_FOR: Duration = Duration::from_secs(7 * 86_400);
 /// Of a profile, only so many of them, the newest: one that is held back every few minutes
 /// must not fill the store.
@@ -126,6 +126,11 @@ pub enum Why {
         tag: String,
         /// How much longer the name protects it; without end if `None`.
         days_left: Option<u64>,
+    },
+    /// A run has saved it while it went on, and nobody has ended or continued that work.
+    WorkInProgress {
+        /// How much longer it stays for that.
+        days_left: u64,
     },
     /// Nobody has decided yet what becomes of it.
     HeldBack {
@@ -219,6 +224,7 @@ impl Why {
             Self::Session { .. } => "session",
             Self::Disputed => "disputed",
             Self::Tagged { .. } => "tagged",
+            Self::WorkInProgress { .. } => "work_in_progress",
             Self::HeldBack { .. } => "held_back",
             Self::Checkpoint => "checkpoint",
             Self::Last => "last",
@@ -255,6 +261,9 @@ impl fmt::Display for Why {
             Self::Tagged { tag, days_left: None } => write!(f, "it is tagged {tag:?}"),
             Self::Tagged { tag, days_left: Some(days) } => {
                 write!(f, "it is tagged {tag:?}, for {days} more days")
+            }
+            Self::WorkInProgress { days_left } => {
+                write!(f, "it is the work in progress of a run, and stays {days_left} more days")
             }
             Self::HeldBack { word, days_left } => {
                 write!(f, "it was held back ({word}), and waits {days_left} more days for a decision")

@@ -8,11 +8,12 @@ use crate::{
     format::{
         Unknown,
         config::HASH,
-        record::{self, Counts, Record, SCHEMA, Source, State},
+        event::Actor,
+        record::{self, Counts, Record, SCHEMA, Source, State, Tag},
         tree::{Entry, Kind},
     },
     id::RecordId,
-    name::Lineage,
+    name::{Lineage, WIP},
     ops::write::snapshot::About,
     tree::walk::Skipped,
 };
@@ -97,7 +98,7 @@ pub(super) fn draft(
         held_back: None,
         fallback: about.fallback,
         startup: Default::default(),
-        tags: Default::default(),
+        tags: about.in_progress.map(in_progress).into_iter().collect(),
         deletion: None,
         sources: vec![Source { kind: source.0.to_owned(), path: shown(source.1), unknown: Unknown::new() }],
         exclusions: about.exclusions,
@@ -109,6 +110,11 @@ pub(super) fn draft(
         removing: false,
         unknown: Unknown::new(),
     }
+}
+
+/// The tag that says what it is from the moment it is a snapshot.
+fn in_progress(by: Actor) -> (String, Tag) {
+    (WIP.to_owned(), Tag { tagged_at_ms: clock::unix_ms(), by, unknown: Unknown::new() })
 }
 
 fn shown(path: &Path) -> String {

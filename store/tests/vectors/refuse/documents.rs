@@ -257,6 +257,11 @@ fn events_and_pins(cases: &mut Cases<'_>) {
     cases.malformed("tombstone", "schema", "another schema", schema);
     let state = change(&tombstone, "/deletion/state", json!("undone"));
     cases.malformed("tombstone", "state", "a state that nobody knows", state);
+    let wip: Value = serde_json::from_slice(&cases.files["wip.json"]).expect("JSON");
+    cases.add("work in progress", "major-2", "major version 2", "version", later(&wip));
+    cases.names(LATER);
+    let schema = change(&wip, "/schema", json!("pstore.pin"));
+    cases.malformed("work in progress", "schema", "another schema", schema);
 }
 
 fn manifests(cases: &mut Cases<'_>) {

@@ -95,6 +95,7 @@ impl Desk {
                 fallback: None,
                 transforms: Vec::new(),
                 exclusions: Vec::new(),
+                in_progress: None,
             },
         };
         let silent = Arc::new(Silent);

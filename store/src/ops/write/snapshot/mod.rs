@@ -145,6 +145,8 @@ pub struct About {
     pub transforms: Vec<String>,
     /// Paths below the directory that are not captured.
     pub exclusions: Vec<String>,
+    /// Who saves it while a run goes on: it is that run's work in progress, and no pointer is moved to it.
+    pub in_progress: Option<Actor>,
 }
 
 /// What a capture did.
