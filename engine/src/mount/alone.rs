@@ -19,7 +19,7 @@ use crate::{Engine, failure::Failure, loads::NO_MAJOR};
 
 /// Whether a mount that could not begin for this reason begins without the store.
 pub(super) fn is_wanted(engine: &Engine, args: &MountRequest, failure: &Failure) -> bool {
-    let takes_the_lock = args.mode == Mode::Locked && !args.resume;
+    let takes_the_lock = args.mode == Mode::Locked && !args.resume && !args.from_wip;
     takes_the_lock && engine.begins_without_store(&args.load, &args.source.profile.tenant, failure)
 }
 

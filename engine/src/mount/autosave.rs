@@ -4,16 +4,18 @@
 
 use std::sync::Arc;
 
-use fuse::mount::{CommitRequest, CommitTarget, Moment, Mount};
+use parking_lot::Mutex as SyncMutex;
+
+use fuse::mount::{Aside, CommitRequest, CommitTarget, Moment, Mount};
 use store::{
     ErrorKind,
-    catalog::{clock, lineage_handle::LineageHandle},
+    catalog::clock,
     format::record::Reason,
     id::RecordId,
     ops::{work_in_progress, write::snapshot::Outcome},
     progress::Silent,
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use crate::{
     Engine,
@@ -31,31 +33,35 @@ pub(super) struct Autosave {
 
 #[derive(Debug, Default)]
 struct Saved {
-    /// The work in progress of this session; more than one if a save was interrupted.
-    own: Vec<RecordId>,
-    /// Whether a save was interrupted, which may have left another.
-    is_unsure: bool,
-    /// Whether another run has left one.
-    has_left: bool,
+    /// Every record that this session has begun for it and not deleted since; the last that became a snapshot counts.
+    own: Arc<SyncMutex<Vec<RecordId>>>,
+    /// What another run had left when this one began.
+    left: Option<RecordId>,
     /// What was written up to this epoch is in it.
     epoch: u64,
 }
 
 impl Autosave {
-    /// Of a session that has saved `own` before it was cut short, where another run has left its work if `has_left`.
-    pub(super) fn new(own: Option<RecordId>, has_left: bool) -> Self {
-        Self { saved: Mutex::new(Saved { own: own.into_iter().collect(), has_left, ..Saved::default() }) }
+    /// Of a session that has saved `own` before it was cut short, where another run has left `left`.
+    pub(super) fn new(own: Option<RecordId>, left: Option<RecordId>) -> Self {
+        let own = Arc::new(SyncMutex::new(own.into_iter().collect()));
+        Self { saved: Mutex::new(Saved { own, left, epoch: 0 }) }
     }
 
-    /// Stores what has changed since the last time; `false` if nothing has.
-    pub(super) async fn save(&self, engine: &Engine, mount: &Arc<Mount>) -> Result<bool, Failure> {
+    /// Stores what has changed since the last time; `false` if nothing has. Gives up when somebody is `wanted`. Whoever calls
+    /// this waits until it returns: it must not be dropped while the tree is taken.
+    pub(super) async fn save(
+        &self,
+        engine: &Engine,
+        mount: &Arc<Mount>,
+        wanted: watch::Receiver<usize>,
+    ) -> Result<bool, Failure> {
         let mut saved = self.saved.lock().await;
         if !mount.is_at_stake() || !mount.fs.is_changed_since(saved.epoch) {
             return Ok(false);
         }
         let options = CaptureOptions { mode: CaptureMode::Hot, ..CaptureOptions::new(Reason::Autosave) };
         let Some(hold) = mount.hold() else { return Ok(false) };
-        saved.make_sure(hold.handle()).await?;
         let actor = hold.handle().actor();
         let settings = engine.settings.tenant(&mount.lineage.name.tenant);
         let profile = ProfileToCapture::leave_running(&mount.info.mountpoint, mount.is_written_to()).await?;
@@ -63,7 +69,7 @@ impl Autosave {
         let Judgement { mut about, examiner, .. } = engine.judge(&options, actor, profile, fallback, of)?;
         about.in_progress = Some(actor.clone());
         let request = CommitRequest {
-            to: CommitTarget::Aside,
+            to: CommitTarget::Aside(Aside { begun: Arc::clone(&saved.own), wanted }),
             about,
             hold_back: None,
             examiner: Some(examiner),
@@ -73,28 +79,33 @@ impl Autosave {
             archive: None,
             moment: Moment::Now,
         };
-        saved.is_unsure = true;
+        let before = saved.own.lock().clone();
         let storing = async { Ok(mount.commit(request, Arc::new(Silent)).await?) };
         let name = &mount.lineage.name;
         let commit = engine
             .observe_capture(name, options.mode, CaptureSource::Mount, storing, |commit| &commit.report)
             .await?;
         let report = commit.report;
-        saved.epoch = commit.epoch;
         if report.outcome == Outcome::Unchanged {
-            saved.is_unsure = false;
+            saved.epoch = commit.epoch;
             return Ok(false);
         }
+        let record = report.record;
         if let Some(held_back) = report.held_back {
             // What is there already is better than one with a damaged database.
-            work_in_progress::discard(hold.handle(), report.record).await?;
+            work_in_progress::delete(hold.handle(), record).await?;
+            saved.own.lock().retain(|own| *own != record);
             return Err(Failure::new(ErrorKind::HeldBack, held_back.reason));
         }
+        // Only the holder says what is in progress.
+        if let Err(error) = hold.renew().await {
+            work_in_progress::delete(hold.handle(), record).await?;
+            return Err(error.into());
+        }
         let session = mount.session_id().parse().ok();
-        let at_ms = clock::unix_ms();
-        work_in_progress::replace(hold.handle(), report.record, session, at_ms, &saved.own).await?;
-        saved.own = vec![report.record];
-        (saved.is_unsure, saved.has_left) = (false, false);
+        work_in_progress::replace(hold.handle(), record, session, clock::unix_ms(), &before).await?;
+        *saved.own.lock() = vec![record];
+        saved.epoch = commit.epoch;
         Ok(true)
     }
 
@@ -102,29 +113,20 @@ impl Autosave {
     /// has `gone_on` without it. Asks nothing of the store if there is no work in progress.
     pub(super) async fn end(&self, mount: &Mount, gone_on: bool) {
         let mut saved = self.saved.lock().await;
-        let has_some = saved.is_unsure || !saved.own.is_empty() || gone_on && saved.has_left;
+        let (own, left) = (saved.own.lock().clone(), saved.left.filter(|_| gone_on));
+        let has_some = !own.is_empty() || left.is_some();
         let Some(hold) = mount.hold().filter(|_| has_some) else { return };
         let ended = async {
-            saved.make_sure(hold.handle()).await?;
-            work_in_progress::end(hold.handle(), &saved.own).await
+            hold.renew().await?;
+            work_in_progress::end(hold.handle(), &own, left).await
         };
         match ended.await {
-            Ok(()) => (saved.own, saved.has_left) = (Vec::new(), false),
+            Ok(()) => {
+                saved.own.lock().clear();
+                saved.left = saved.left.filter(|_| !gone_on);
+            }
             // The next commit tries again, and retention after that.
             Err(error) => tracing::warn!(%error, "the work in progress could not be removed"),
         }
-    }
-}
-
-impl Saved {
-    /// Finds what an interrupted save may have left.
-    async fn make_sure(&mut self, handle: &LineageHandle) -> store::Result<()> {
-        if self.is_unsure {
-            let found = work_in_progress::saved_by(handle).await?;
-            self.own.retain(|known| !found.contains(known));
-            self.own.extend(found);
-            self.is_unsure = false;
-        }
-        Ok(())
     }
 }

@@ -149,13 +149,14 @@ async fn with_lock(
         let own = in_progress.as_ref().filter(|wip| wip.session.is_some() && wip.session == id.parse().ok());
         let own = own.map(|wip| wip.record);
         let left = match &in_progress {
-            Some(_) if own.is_none() => LeftWork::find(&tenant, &lineage).await,
+            _ if args.from_wip => LeftWork::find(&tenant, &lineage).await?,
+            Some(_) if own.is_none() => LeftWork::look(&tenant, &lineage).await,
             _ => None,
         };
         if let (true, Some(candidate)) = (args.from_wip, &candidate) {
             return Err(wip::has_session(profile, &candidate.session.id()));
         }
-        let autosave = Autosave::new(own, left.is_some() && !args.from_wip);
+        let autosave = Autosave::new(own, left.as_ref().map(LeftWork::record));
         if let (None, Some(other)) = (&candidate, others.busy.first()) {
             return Err(lock_was_lost(other));
         }

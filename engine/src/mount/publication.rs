@@ -120,7 +120,7 @@ async fn within(
             let every = engine.settings.tenant(&lineage.name.tenant).lock_renew;
             Some(hold.keep(every.max(Duration::from_millis(1))))
         }
-        CommitTarget::Own | CommitTarget::Aside => None,
+        CommitTarget::Own | CommitTarget::Aside(_) => None,
     };
     let published = store(engine, mount, options, &actor, &destination, manner).await;
     drop(keeper);
@@ -214,7 +214,7 @@ async fn name_holders(mountpoint: &Path, error: Error) -> Error {
 async fn stands_on_what_is_current(mount: &Mount, to: &CommitTarget) -> bool {
     let hold = match to {
         CommitTarget::Other { hold, .. } => Some(hold),
-        CommitTarget::Own | CommitTarget::Aside => mount.hold(),
+        CommitTarget::Own | CommitTarget::Aside(_) => mount.hold(),
     };
     match hold {
         Some(hold) => passed_by(mount, hold).await.is_none(),

@@ -18,7 +18,10 @@ use fuse::{
 };
 use serde_json::Value;
 use store::{Error, ErrorKind, catalog::clock};
-use tokio::{runtime::Handle, sync::Notify};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, watch},
+};
 
 use super::{alone, autosave::Autosave, choice::Notes, opening, request::MountRequest};
 use crate::{Engine, failure::Failure, observer::Observation, settings::SessionCookies};
@@ -54,8 +57,8 @@ pub struct Serving {
     done: Notify,
     /// Requests are answered one after another: a commit and an unmount do not mix.
     pub(super) turn: tokio::sync::Mutex<()>,
-    /// Tells whoever saves work in progress that somebody wants a turn.
-    pub(super) wanted: Notify,
+    /// How many wait for a turn: whoever saves work in progress gives it up for them.
+    pub(super) waiting: watch::Sender<usize>,
     pub(super) autosave: Autosave,
     pub(super) autosave_every: Option<Duration>,
     /// How much it had read when that was last told.
@@ -118,7 +121,7 @@ impl Serving {
             over: AtomicBool::new(false),
             done: Notify::new(),
             turn: tokio::sync::Mutex::default(),
-            wanted: Notify::new(),
+            waiting: watch::Sender::new(0),
             autosave,
             autosave_every: args.autosave,
             told: Mutex::default(),
@@ -238,7 +241,7 @@ impl Serving {
 
     /// Waits until the requests before this one are answered: a commit and an unmount do not mix.
     pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.wanted.notify_waiters();
+        let _waiting = Waiting::begin(&self.waiting);
         self.turn.lock().await
     }
 
@@ -254,6 +257,22 @@ impl Serving {
         let (mountpoint, pid) = (self.mount.info.mountpoint.display(), self.mount.info.pid);
         let message = format!("{mountpoint} is there for the command of `pstore run`, process {pid}");
         Failure::new(ErrorKind::InUse, message).hint("it is unmounted when that command ends")
+    }
+}
+
+/// Somebody who waits for a turn.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Waiting<'a> {
+    fn begin(count: &'a watch::Sender<usize>) -> Self {
+        count.send_modify(|waiting| *waiting += 1);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|waiting| *waiting -= 1);
     }
 }
 

@@ -1,10 +1,13 @@
 //! `Upkeep` is the work that goes on beside a mount: giving back space, and saving its work in progress.
 //!
-//! A commit or an unmount does not wait for work in progress that is being stored: it is given up.
+//! A commit or an unmount does not wait until work in progress is uploaded: that is given up.
 
 use std::{sync::Arc, time::Duration};
 
-use store::ops::write::snapshot::{Outcome, Report};
+use store::{
+    ErrorKind,
+    ops::write::snapshot::{Outcome, Report},
+};
 use tokio::{task::JoinHandle, time::MissedTickBehavior};
 
 use super::serving::Serving;
@@ -12,7 +15,7 @@ use super::serving::Serving;
 /// How often space is given back and the journal looked at.
 const TIDY_EVERY: Duration = Duration::from_secs(2);
 
-/// The work that goes on beside a mount.
+/// The work that goes on beside a mount. Whoever drops this has taken the last turn before: nothing is cut short.
 #[derive(Debug)]
 pub struct Upkeep([Option<JoinHandle<()>>; 2]);
 
@@ -61,26 +64,29 @@ impl Serving {
 
     /// Saves what has changed, unless somebody wants a commit or an unmount.
     async fn save_now(self: &Arc<Self>) {
-        let mut wanted = std::pin::pin!(self.wanted.notified());
-        wanted.as_mut().enable();
         let Ok(_turn) = self.turn.try_lock() else { return };
-        tokio::select! {
-            biased;
-            () = wanted => tracing::info!("the work in progress is not saved: a commit or an unmount comes before it"),
-            saved = self.autosave.save(&self.engine, &self.mount) => match saved {
-                Ok(true) => tracing::info!("the work in progress of {} is saved", self.mount.lineage.name),
-                Ok(false) => {}
-                Err(failure) => self.engine.warn(&format!(
-                    "the work in progress of {} could not be saved: {}", self.mount.lineage.name, failure.message
-                )),
-            },
+        if self.is_over() {
+            return;
+        }
+        let name = &self.mount.lineage.name;
+        match self.autosave.save(&self.engine, &self.mount, self.waiting.subscribe()).await {
+            Ok(true) => tracing::info!("the work in progress of {name} is saved"),
+            Ok(false) => {}
+            Err(failure) if failure.kind == ErrorKind::Interrupted => {
+                tracing::info!("the work in progress of {name} is not saved: somebody wants the mount");
+            }
+            Err(failure) => self
+                .engine
+                .warn(&format!("the work in progress of {name} could not be saved: {}", failure.message)),
         }
     }
 
-    /// The changes of this mount are committed to its profile: its work in progress is over, and what another run has
-    /// left, if a snapshot was stored.
+    /// The changes of this mount are committed to its profile: its work in progress is over, and so is what another run has
+    /// left, if a snapshot was stored. One that was held back ends nothing.
     pub(crate) async fn work_is_committed(&self, report: &Report) {
-        self.autosave.end(&self.mount, report.outcome == Outcome::Stored).await;
+        if report.held_back.is_none() {
+            self.autosave.end(&self.mount, report.outcome == Outcome::Stored).await;
+        }
     }
 
     /// Nobody wants the changes of this mount that are not committed, if there are any.

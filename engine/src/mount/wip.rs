@@ -16,24 +16,43 @@ use crate::{Engine, failure::Failure, text::size};
 
 /// Work that a run has left, and its snapshot.
 #[derive(Debug)]
-pub(crate) struct LeftWork {
+pub(super) struct LeftWork {
     wip: WorkInProgress,
     record: Record,
 }
 
 impl LeftWork {
-    /// The work that a lineage has, if it is still there. That nobody can tell is no reason not to mount.
-    pub(crate) async fn find(tenant: &TenantStore, lineage: &Lineage) -> Option<Self> {
-        let found = work_in_progress::find(tenant, lineage).await;
-        let found = found.unwrap_or_else(|error| {
-            tracing::warn!(%error, "whether {lineage} has work in progress cannot be told");
+    /// The work that a lineage has, if it is still there.
+    pub(super) async fn find(tenant: &TenantStore, lineage: &Lineage) -> Result<Option<Self>, Failure> {
+        let found = work_in_progress::find(tenant, lineage).await?;
+        Ok(found.map(|(wip, record)| Self { wip, record }))
+    }
+
+    /// The same for who starts without it: that nobody can tell is no reason not to start.
+    pub(super) async fn look(tenant: &TenantStore, lineage: &Lineage) -> Option<Self> {
+        Self::find(tenant, lineage).await.unwrap_or_else(|failure| {
+            tracing::warn!(error = %failure.message, "whether {lineage} has work in progress cannot be told");
             None
-        });
-        found.map(|(wip, record)| Self { wip, record })
+        })
+    }
+
+    /// Its snapshot.
+    pub(super) fn record(&self) -> RecordId {
+        self.record.record
+    }
+
+    /// Refuses what began with an empty profile in place of one that could not be loaded: it would replace that.
+    fn require_continued(&self) -> Result<(), Failure> {
+        let Some(why) = &self.record.fallback else { return Ok(()) };
+        let name = self.record.lineage().name;
+        let message = format!("the work in progress of {name} had started with an empty profile ({why})");
+        Err(Failure::new(ErrorKind::HeldBack, message).hint(format!(
+            "`pstore rollback {name}@wip --confirm` makes it current all the same; without --from wip the current snapshot is used"
+        )))
     }
 
     /// What a person should know who starts without it, from `current`.
-    pub(crate) fn told(&self, current: Option<RecordId>) -> String {
+    pub(super) fn told(&self, current: Option<RecordId>) -> String {
         let Actor { run_id, host } = Actor::of(&self.wip);
         let age = clock::unix_ms().saturating_sub(self.wip.saved_at_ms);
         let name = self.record.lineage().name;
@@ -58,6 +77,8 @@ impl LeftWork {
         request: &capture::load::LoadRequest,
         notes: &mut Notes,
     ) -> Result<Snapshot, Failure> {
+        self.require_continued()?;
+        let left = self.record();
         let opened = OpenedTree::load(tenant, self.record).await;
         let opened = choose(tenant, opened.map(Some), request, Mode::Locked, notes).await?;
         let Some(mut opened) = opened else {
@@ -70,15 +91,34 @@ impl LeftWork {
         let flip_id = hold.handle().new_flip_id();
         let flipping = pointer_move::flip(hold, opened.record, flip_id, Some(&job), engine.progress());
         (opened.record, _) = flipping.await?;
-        if let Err(error) = works::end(hold.handle(), &[]).await {
+        if let Err(error) = works::end(hold.handle(), &[], Some(left)).await {
             tracing::warn!(%error, "the hint at work in progress could not be removed");
         }
         Ok(Snapshot { lineage: lineage.clone(), opened })
     }
 }
 
+/// Looks for work that a run has left before a copy is made, and tells of it unless the copy is to be `from_wip`. Its record.
+pub(crate) async fn before_a_copy(
+    engine: &Engine,
+    hold: &Hold,
+    from_wip: bool,
+) -> Result<Option<RecordId>, Failure> {
+    let (tenant, lineage) = (hold.handle().store(), hold.handle().lineage());
+    if from_wip {
+        let left = LeftWork::find(tenant, lineage).await?.ok_or_else(|| none(&lineage.name))?;
+        left.require_continued()?;
+        return Ok(Some(left.record()));
+    }
+    let left = LeftWork::look(tenant, lineage).await;
+    if let Some(left) = &left {
+        engine.warn(&left.told(hold.base().await));
+    }
+    Ok(left.as_ref().map(LeftWork::record))
+}
+
 /// The refusal to start from work that is not there.
-pub(crate) fn none(name: &ProfileName) -> Failure {
+pub(super) fn none(name: &ProfileName) -> Failure {
     Failure::from(Error::NotFound { what: format!("work in progress of {name}") })
         .hint("without --from wip the current snapshot is used")
 }

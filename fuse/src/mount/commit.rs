@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use futures::future::Either;
+use parking_lot::Mutex;
 use store::{
     Error, ErrorKind, Result,
     catalog::lock::Hold,
@@ -23,6 +25,8 @@ use store::{
     progress::Progress,
 };
 
+use tokio::sync::watch;
+
 use super::{Mount, settle::behind};
 use crate::{
     freeze::{FrozenChanges, FrozenNodes, Taken},
@@ -37,7 +41,16 @@ pub enum CommitTarget {
     /// To another, whose lock is held.
     Other { lineage: Lineage, hold: Arc<Hold> },
     /// To the profile that is mounted, as its work in progress: no pointer is moved, and all changes stay at stake.
-    Aside,
+    Aside(Aside),
+}
+
+/// A commit that stores work in progress.
+#[derive(Clone, Debug)]
+pub struct Aside {
+    /// Gets the record before it becomes a snapshot.
+    pub begun: Arc<Mutex<Vec<RecordId>>>,
+    /// How many want a turn that this takes: if there is one, storing is given up. The tree is taken in any case.
+    pub wanted: watch::Receiver<usize>,
 }
 
 /// The moment at which a commit takes the tree.
@@ -115,7 +128,9 @@ impl Mount {
     ) -> Result<Commit> {
         let mut base = self.base.lock().await;
         let (lineage, hold) = match &request.to {
-            CommitTarget::Own | CommitTarget::Aside => (self.lineage.clone(), Arc::clone(self.own_hold()?)),
+            CommitTarget::Own | CommitTarget::Aside(_) => {
+                (self.lineage.clone(), Arc::clone(self.own_hold()?))
+            }
             CommitTarget::Other { lineage, hold } => (lineage.clone(), Arc::clone(hold)),
         };
         let is_other = matches!(request.to, CommitTarget::Other { .. });
@@ -127,7 +142,10 @@ impl Mount {
         let FrozenChanges { changes, files, taken, .. } = changed;
         let epoch = taken.epoch;
         let same = matches!(request.to, CommitTarget::Own);
-        let aside = matches!(request.to, CommitTarget::Aside);
+        let aside = match &request.to {
+            CommitTarget::Aside(aside) => Some(aside.clone()),
+            CommitTarget::Own | CommitTarget::Other { .. } => None,
+        };
         if same {
             let numbers = Arc::clone(&taken.numbers);
             let keep = move |mount: &Self| {
@@ -154,6 +172,9 @@ impl Mount {
         let flip_id = wanted.flip_id;
         let mut meant = None;
         let intend = async |record: RecordId| {
+            if let Some(aside) = &aside {
+                aside.begun.lock().push(record);
+            }
             if !same {
                 return Ok(());
             }
@@ -165,9 +186,13 @@ impl Mount {
             let (intended, rooted) = futures::future::join(intending, self.root_ahead(record)).await;
             intended.and(rooted)
         };
-        let moves = Some(&*hold).filter(|_| !aside);
-        let committed =
-            commit::commit(self.tenant()?, wanted, changes, files, built_on, moves, intend, progress).await;
+        let moves = Some(&*hold).filter(|_| aside.is_none());
+        let storing =
+            commit::commit(self.tenant()?, wanted, changes, files, built_on, moves, intend, progress);
+        let committed = match &aside {
+            Some(aside) => unless_wanted(storing, aside.wanted.clone()).await,
+            None => storing.await,
+        };
         let (report, stored) = match committed {
             Ok(done) => done,
             Err(error) => {
@@ -181,7 +206,7 @@ impl Mount {
                 return Err(error);
             }
         };
-        if aside {
+        if aside.is_some() {
             drop(base);
             self.fs.reclaim();
             return Ok(Commit { report, frozen_for, left: None, epoch });
@@ -309,6 +334,20 @@ impl Mount {
     ) -> Result<T> {
         let mount = Arc::clone(self);
         joined(tokio::task::spawn_blocking(move || work(&mount)).await)
+    }
+}
+
+/// Gives `storing` up when somebody wants a turn: what it has stored is garbage, as if its process had ended.
+async fn unless_wanted<T>(
+    storing: impl Future<Output = Result<T>>,
+    mut wanted: watch::Receiver<usize>,
+) -> Result<T> {
+    let wanted = std::pin::pin!(async { wanted.wait_for(|waiting| *waiting > 0).await.is_ok() });
+    match futures::future::select(std::pin::pin!(storing), wanted).await {
+        Either::Left((stored, _)) => stored,
+        Either::Right((true, _)) => Err(Error::Interrupted),
+        // Nobody is left who could want one.
+        Either::Right((false, storing)) => storing.await,
     }
 }
 

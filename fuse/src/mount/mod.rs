@@ -35,7 +35,7 @@ use store::{
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 
-pub use commit::{Commit, CommitRequest, CommitTarget, Committed, Moment};
+pub use commit::{Aside, Commit, CommitRequest, CommitTarget, Committed, Moment};
 pub use kernel::{Kernel, clean_up, is_possible, is_stale, release_if_stuck};
 pub use settle::Settled;
 pub use start::{Opening, ProfileAccess, Snapshot, Start};

@@ -32,6 +32,8 @@ enum Rest {
     Stays,
     /// The whole profile is deleted.
     Goes,
+    /// A later state of the same work in progress is there: this one was never current, and is no loss.
+    Supersedes,
 }
 
 impl LineageHandle {
@@ -50,6 +52,12 @@ impl LineageHandle {
         still: impl Fn(&Record) -> bool,
     ) -> Result<Record> {
         self.delete_of(Rest::Stays, target, reason, still).await
+    }
+
+    /// As [`Self::delete`], of work in progress of which a later state is stored. No event tells of it: a run saves every
+    /// minute. The record does, for a day.
+    pub async fn delete_superseded(&self, target: RecordId, reason: &str) -> Result<Record> {
+        self.delete_of(Rest::Supersedes, target, reason, Record::is_work_in_progress).await
     }
 
     /// As [`Self::delete`], of a profile that is deleted: the last snapshot goes, too.
@@ -124,8 +132,7 @@ impl LineageHandle {
         let announced = self.announce_removal(trashed, version).await;
         let Some((trashed, version)) = unless_changed(announced)? else { return Ok(None) };
         self.remove_archives(&trashed).await?;
-        // What a run saves every minute is not worth an event each time: the record says it for a day.
-        if let Some(event) = trashed.deletion.as_ref().filter(|_| !trashed.is_work_in_progress()) {
+        if let Some(event) = trashed.deletion.as_ref().filter(|_| rest != Rest::Supersedes) {
             self.settle(Some(event)).await?;
         }
         let mut buried = trashed;
@@ -179,8 +186,7 @@ impl LineageHandle {
     async fn require_unneeded(&self, record: &Record, rest: Rest) -> Result<()> {
         let pointed = async {
             let pointer = self.pointer().await?;
-            let dispensable = rest == Rest::Goes || record.is_work_in_progress();
-            let another = dispensable || self.another_is_live(record, pointer.as_ref()).await?;
+            let another = rest != Rest::Stays || self.another_is_live(record, pointer.as_ref()).await?;
             Ok((pointer, another))
         };
         let (pins, (pointer, another)) = futures::future::try_join(pins::read(&self.store), pointed).await?;

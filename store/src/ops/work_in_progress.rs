@@ -1,25 +1,20 @@
-//! Gives a run's work in progress a name, puts the next in its place, and ends it when the run has ended.
+//! Names a run's work in progress, puts the next in its place, and ends it when the run has ended.
 //!
 //! The order of a replacement keeps one of the two at every moment: the new snapshot is live, then the hint names it, then the
-//! one before is deleted. Whoever is killed in between leaves one too many, which retention removes.
+//! one before is deleted. Whoever is killed in between leaves one too many: the newest counts, and retention removes the rest.
+//!
+//! Work keeps its tag for as long as it is never made current, so nobody takes it for a snapshot that was.
 
 use crate::{
     Error, ErrorKind, Result,
-    catalog::{
-        lineage_handle::LineageHandle,
-        records,
-        work_in_progress::{self, Hint},
-    },
-    format::{record::Record, work_in_progress::WorkInProgress},
+    catalog::{lineage_handle::LineageHandle, work_in_progress},
+    format::work_in_progress::WorkInProgress,
     id::RecordId,
-    name::WIP,
-    ops::tag,
 };
 
 const REASON: &str = "a later state of the same work is stored";
 
-/// Names `record`, which is live, as the work in progress of its lineage. What the same run has saved `before` is deleted;
-/// what another run has left stays as an ordinary snapshot.
+/// Names `record`, which is live, as the work in progress of its lineage. What the same run has saved `before` is deleted.
 pub async fn replace(
     handle: &LineageHandle,
     record: RecordId,
@@ -28,31 +23,24 @@ pub async fn replace(
     before: &[RecordId],
 ) -> Result<()> {
     let (store, lineage) = (handle.store(), handle.lineage());
-    let left = work_in_progress::read(store, lineage).await?.map(|hint| hint.wip.record);
     let wip = WorkInProgress::new(lineage, record, session, saved_at_ms, handle.actor().clone());
     work_in_progress::name(store, lineage, &wip).await?;
-    for before in before {
+    for before in before.iter().filter(|before| **before != record) {
         delete(handle, *before).await?;
     }
-    match left.filter(|left| *left != record && !before.contains(left)) {
-        Some(left) => keep(handle, left).await,
-        None => Ok(()),
-    }
+    Ok(())
 }
 
-/// The work in progress of this run is stored otherwise, or nobody wants it: deletes what it has saved, `own`. What another run
-/// has left stays as an ordinary snapshot: somebody has gone on without it.
-pub async fn end(handle: &LineageHandle, own: &[RecordId]) -> Result<()> {
+/// The work in progress of this run is stored otherwise, or nobody wants it: deletes what it has saved, `own`. Whoever has gone on
+/// without what another run has `left` is not told of that again.
+pub async fn end(handle: &LineageHandle, own: &[RecordId], left: Option<RecordId>) -> Result<()> {
     let (store, lineage) = (handle.store(), handle.lineage());
     let hint = work_in_progress::read(store, lineage).await?;
-    let left = hint.as_ref().map(|hint: &Hint| hint.wip.record).filter(|left| !own.contains(left));
     for own in own {
         delete(handle, *own).await?;
     }
-    if let Some(left) = left {
-        keep(handle, left).await?;
-    }
-    match hint {
+    let is_over = |record: RecordId| own.contains(&record) || left == Some(record);
+    match hint.filter(|hint| is_over(hint.wip.record)) {
         Some(hint) => work_in_progress::forget(store, lineage, &hint).await,
         None => Ok(()),
     }
@@ -62,39 +50,16 @@ pub async fn end(handle: &LineageHandle, own: &[RecordId]) -> Result<()> {
 pub async fn end_of_session(handle: &LineageHandle, session: RecordId) -> Result<()> {
     let hint = work_in_progress::read(handle.store(), handle.lineage()).await?;
     match hint.filter(|hint| hint.wip.session == Some(session)) {
-        Some(hint) => end(handle, &[hint.wip.record]).await,
+        Some(hint) => end(handle, &[hint.wip.record], None).await,
         None => Ok(()),
     }
 }
 
-/// All that whoever acts has saved in the lineage. This lists its records: for whoever was interrupted, and does not know.
-pub async fn saved_by(handle: &LineageHandle) -> Result<Vec<RecordId>> {
-    let live = records::live(handle.store(), handle.lineage()).await?;
-    let is_own = |record: &&Record| record.tags.get(WIP).is_some_and(|tag| tag.by == *handle.actor());
-    Ok(live.iter().filter(is_own).map(|record| record.record).collect())
-}
-
-/// Deletes a work in progress that was never named.
-pub async fn discard(handle: &LineageHandle, record: RecordId) -> Result<()> {
-    delete(handle, record).await
-}
-
-/// Makes a work in progress an ordinary snapshot.
-pub async fn keep(handle: &LineageHandle, record: RecordId) -> Result<()> {
-    match tag::untag(handle, record, WIP).await {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// Deletes the snapshot, unless somebody needs it or has made it something else.
-async fn delete(handle: &LineageHandle, record: RecordId) -> Result<()> {
-    let deleted = handle.delete_while(record, REASON, |record| record.is_work_in_progress()).await;
-    match deleted {
-        Ok(_) => Ok(()),
+/// Deletes a work in progress. One that somebody needs, or has made something else, stays.
+pub async fn delete(handle: &LineageHandle, record: RecordId) -> Result<()> {
+    match handle.delete_superseded(record, REASON).await {
+        Ok(_) | Err(Error::SnapshotNeeded { .. } | Error::Conflict { .. }) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        // A reader has it, or an operator has made it current: it is an ordinary snapshot from now on.
-        Err(Error::SnapshotNeeded { .. }) => keep(handle, record).await,
         Err(error) => Err(error),
     }
 }

@@ -120,7 +120,7 @@ impl Times {
 
 #[test]
 fn all_that_a_busy_page_was_told_is_stored_is_in_every_commit_beside_it() {
-    let commits: u64 = env::var("PSTORE_HOT_COMMITS").map_or(30, |text| text.parse().unwrap());
+    let commits: u64 = env::var("PSTORE_HOT_COMMITS").map_or(5, |text| text.parse().unwrap());
     let fixture = MountFixture::hot();
     mount(&fixture);
     let site = Site::start();

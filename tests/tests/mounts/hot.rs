@@ -155,10 +155,10 @@ fn a_database_that_would_not_recover_holds_the_snapshot_back() {
     fixture.unmount(&["--discard"]);
 }
 
-fn commits_beside_writers(mode: &str) {
+fn commits_beside_writers(mode: &str, how: &[&str]) {
     let commits: u64 = env::var("PSTORE_HOT_COMMITS").map_or(10, |text| text.parse().unwrap());
     let fixture = MountFixture::hot();
-    fixture.mount();
+    fixture.mount_as(&fixture.host, how);
     let database = fixture.mountpoint.join("database");
     make(&database);
     let writers = ["a", "b"].map(|name| (name, Writer::start(&database, mode, name)));
@@ -183,12 +183,17 @@ fn commits_beside_writers(mode: &str) {
 
 #[test]
 fn every_row_that_was_acknowledged_is_in_a_commit_beside_writers_with_a_rollback_journal() {
-    commits_beside_writers("DELETE");
+    commits_beside_writers("DELETE", &[]);
 }
 
 #[test]
 fn every_row_that_was_acknowledged_is_in_a_commit_beside_writers_with_a_write_ahead_log() {
-    commits_beside_writers("WAL");
+    commits_beside_writers("WAL", &[]);
+}
+
+#[test]
+fn every_row_that_was_acknowledged_is_in_a_commit_that_a_save_of_work_in_progress_makes_way_for() {
+    commits_beside_writers("WAL", &["--autosave", "1s"]);
 }
 
 #[test]

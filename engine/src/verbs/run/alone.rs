@@ -39,7 +39,8 @@ pub(super) fn is_wanted(
     failure: &Failure,
 ) -> bool {
     // Who names a snapshot wants that one, and no empty profile in its place.
-    reference.is_none() && engine.begins_without_store(&request.load, &request.profile().tenant, failure)
+    let is_named = reference.is_some() || request.from_wip;
+    !is_named && engine.begins_without_store(&request.load, &request.profile().tenant, failure)
 }
 
 pub(super) async fn run(

@@ -31,10 +31,10 @@ use crate::{
         supervise::{self, Browsers, CommandEnd, Signals},
         user::User,
     },
-    loads::LoadJob,
+    loads::{LoadJob, LoadOptions},
     mount::{
         sessions::{About, Sessions, Taking, is_named},
-        wip::{self, LeftWork},
+        wip,
     },
     names::LineageName,
     observer::CaptureSource,
@@ -58,13 +58,10 @@ pub(super) async fn run(
     };
     let hold = Arc::new(supervise::take_lock(signals, &engine.interrupt, taking).await?);
     let lineage = hold.handle().lineage();
-    let left = LeftWork::find(hold.handle().store(), lineage).await;
-    if let Some(left) = left.as_ref().filter(|_| !request.from_wip) {
-        engine.warn(&left.told(hold.base().await));
-    }
-    let chosen = match (request.from_wip, &left) {
-        (true, None) => Err(wip::none(&lineage.name)),
-        _ => WorkDir::choose(engine, request, lineage, Some(hold.base().await)),
+    let left = wip::before_a_copy(engine, &hold, request.from_wip).await;
+    let chosen = match &left {
+        Ok(_) => WorkDir::choose(engine, request, lineage, Some(hold.base().await)),
+        Err(failure) => Err(failure.clone()),
     };
     let (workdir, ended) = match chosen {
         Ok(workdir) => {
@@ -73,11 +70,12 @@ pub(super) async fn run(
         }
         Err(failure) => (None, Err(failure)),
     };
-    if let (Some(_), Ok(Session { captured: Some(Ok(captured)), .. })) = (&left, &ended)
+    if let (Ok(Some(left)), Ok(Session { captured: Some(Ok(captured)), .. })) = (&left, &ended)
+        && captured.report.held_back.is_none()
         && (request.from_wip || captured.report.outcome == Outcome::Stored)
-        && let Err(error) = work_in_progress::end(hold.handle(), &[]).await
+        && let Err(error) = work_in_progress::end(hold.handle(), &[], Some(*left)).await
     {
-        tracing::warn!(%error, "the work in progress could not be made an ordinary snapshot");
+        tracing::warn!(%error, "the hint at work in progress could not be removed");
     }
     if let Err(error) = hold.release().await {
         engine.warn(&format!("the lock could not be given back ({error}); it expires by itself"));
@@ -120,11 +118,11 @@ async fn session(
     let keeper = hold.keep(renew_every);
     let lineage = hold.handle().lineage();
     let point_of_no_return = engine.interrupt.point_of_no_return();
-    let wip = Reference::Word(WIP.to_owned());
+    let work = Reference::Word(WIP.to_owned());
     let job = LoadJob {
         profile: &lineage.name,
         chrome_major: lineage.chrome_major,
-        reference: request.from_wip.then_some(&wip).or(request.reference()?),
+        reference: request.from_wip.then_some(&work).or(request.reference()?),
         target: workdir.path(),
         force: false,
         keeping: Default::default(),
@@ -132,7 +130,9 @@ async fn session(
         point_of_no_return: point_of_no_return.clone(),
         host_region: request.capture.host_region.clone(),
     };
-    let loading = engine.load(&request.load, job);
+    // Whoever names what to start from wants that, and no empty profile in its place.
+    let options = LoadOptions { require: request.load.require || request.from_wip, ..request.load.clone() };
+    let loading = engine.load(&options, job);
     let loaded = supervise::prepare(signals, point_of_no_return, loading).await?;
     if let Some(user) = user {
         workdir.give_to(user)?;

@@ -77,8 +77,8 @@ async fn on(
         Ok(command_end) if command_end.lost.is_none() => Some(capture(engine, request, &serving).await),
         _ => None,
     };
-    drop(upkeep);
     let session = serving.put_aside().await;
+    drop(upkeep);
     Ok(RunEnd {
         lineage: mount.lineage.clone(),
         mounted: true,

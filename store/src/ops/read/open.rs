@@ -242,6 +242,8 @@ pub async fn locked(
     } else {
         load(&store, &lineage, Some(&claimed)).await
     };
+    // Whoever held it may have saved something since.
+    let in_progress = if is_held { self::in_progress(&store, &lineage).await } else { in_progress };
     Ok(Locked { store, lineage, hold, opened, in_progress, roots })
 }
 

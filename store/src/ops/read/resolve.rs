@@ -21,7 +21,7 @@ use crate::{
         record::{Record, State},
     },
     id::RecordId,
-    name::{ChromeMajor, LATEST, Lineage, ProfileName},
+    name::{ChromeMajor, LATEST, Lineage, ProfileName, WIP},
 };
 
 /// The lineage that is meant, and whether there were others to choose from.
@@ -128,6 +128,7 @@ pub async fn snapshot(
         }
         Some(Reference::Time(ms, typed)) => not_after(live(store, lineage).await?, *ms, typed, lineage),
         Some(Reference::Digits(digits)) => chosen(live(store, lineage).await?, lineage, digits, fits),
+        Some(Reference::Word(word)) if word == WIP => in_progress(live(store, lineage).await?, lineage),
         Some(Reference::Word(word)) => {
             let named = |record: &Record, word: &str| record.tags.contains_key(word) || fits(record, word);
             chosen(live(store, lineage).await?, lineage, word, named)
@@ -196,6 +197,12 @@ fn before(records: Vec<Dated>, latest: &Record, back: usize, lineage: &Lineage) 
     found.ok_or_else(|| Error::NotFound {
         what: format!("a snapshot {LATEST}~{back} of {lineage}, where {all} came before the current one,"),
     })
+}
+
+/// The newest work in progress.
+fn in_progress(records: Vec<Dated>, lineage: &Lineage) -> Result<Record> {
+    let mut found = records.into_iter().map(|dated| dated.record).filter(Record::is_work_in_progress);
+    found.next_back().ok_or_else(|| Error::NotFound { what: format!("work in progress of {lineage}") })
 }
 
 /// Whether it was made current when it was stored: neither held back nor saved while a run went on.
