@@ -25,6 +25,9 @@ use crate::{
     observer::CaptureSource,
 };
 
+/// How many of the earlier ones are deleted again, in case somebody read them.
+const TRIED_AGAIN: usize = 3;
+
 /// What a mount has saved while it goes on.
 #[derive(Debug, Default)]
 pub(super) struct Autosave {
@@ -104,7 +107,9 @@ impl Autosave {
         }
         let session = mount.session_id().parse().ok();
         work_in_progress::replace(hold.handle(), record, session, clock::unix_ms(), &before).await?;
-        *saved.own.lock() = vec![record];
+        // A reader may have kept those before: the next save, and the commit, try again.
+        let kept = before.into_iter().rev().take(TRIED_AGAIN).rev();
+        *saved.own.lock() = kept.chain([record]).collect();
         saved.epoch = commit.epoch;
         Ok(true)
     }
