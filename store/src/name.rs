@@ -141,10 +141,56 @@ impl From<ProfileName> for String {
     }
 }
 
-/// The major version of the Chrome that wrote a profile; 1 to 65535.
+/// The number of a lineage; 1 to 65535.
+///
+/// For a browser's profile it is the major version of the Chrome that wrote it. The numbers from
+/// [`Self::FIRST_RESERVED`] on are no Chrome's: they say that a lineage holds something else, so that a program
+/// that asks for its own Chrome never meets one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub struct ChromeMajor(u16);
+
+/// What a lineage holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineageKind {
+    /// A profile of Chrome.
+    Chrome,
+    /// The checkpoints of an agent's workspace.
+    Workspace,
+    /// The saved states of a project.
+    Project,
+    /// The snapshots of a container.
+    Container,
+    /// Something that a newer pstore stores.
+    Reserved,
+}
+
+impl ChromeMajor {
+    /// The least number that is no Chrome's.
+    pub const FIRST_RESERVED: Self = Self(65000);
+    /// Stands for [`LineageKind::Container`].
+    pub const CONTAINER: Self = Self(65533);
+    /// Stands for [`LineageKind::Project`].
+    pub const PROJECT: Self = Self(65534);
+    /// Stands for [`LineageKind::Workspace`].
+    pub const WORKSPACE: Self = Self(65535);
+
+    /// What a lineage of this number holds.
+    pub fn kind(self) -> LineageKind {
+        match self {
+            Self::WORKSPACE => LineageKind::Workspace,
+            Self::PROJECT => LineageKind::Project,
+            Self::CONTAINER => LineageKind::Container,
+            major if major >= Self::FIRST_RESERVED => LineageKind::Reserved,
+            _ => LineageKind::Chrome,
+        }
+    }
+
+    /// In which order to prefer lineages, the best last: a profile of Chrome before all else, the newest Chrome first.
+    pub fn preference(self) -> impl Ord {
+        (self.kind() == LineageKind::Chrome, self)
+    }
+}
 
 impl fmt::Display for ChromeMajor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -188,7 +234,7 @@ impl FromStr for ChromeMajor {
     }
 }
 
-/// A profile as one major version of Chrome wrote it: what has a pointer and a lock.
+/// A profile as one major version of Chrome wrote it, or something else of that name: what has a pointer and a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lineage {
     /// The profile.
@@ -199,7 +245,13 @@ pub struct Lineage {
 
 impl fmt::Display for Lineage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (Chrome {})", self.name, self.chrome_major)
+        match self.chrome_major.kind() {
+            LineageKind::Chrome => write!(f, "{} (Chrome {})", self.name, self.chrome_major),
+            LineageKind::Workspace => write!(f, "{} (workspace)", self.name),
+            LineageKind::Project => write!(f, "{} (project)", self.name),
+            LineageKind::Container => write!(f, "{} (container)", self.name),
+            LineageKind::Reserved => write!(f, "{} (kind {})", self.name, self.chrome_major),
+        }
     }
 }
 
@@ -227,5 +279,22 @@ mod tests {
         for bad in ["", "0", "0131", "+1", "-1", "70000", "x", "1.0"] {
             bad.parse::<ChromeMajor>().unwrap_err();
         }
+    }
+
+    #[test]
+    fn a_lineage_that_is_no_browsers_says_what_it_holds_and_is_taken_last() {
+        let lineage = |major| Lineage { name: "acme/alice".parse().unwrap(), chrome_major: major };
+        let chrome: ChromeMajor = "131".parse().unwrap();
+        for (major, name) in [
+            (chrome, "acme/alice (Chrome 131)"),
+            (ChromeMajor::WORKSPACE, "acme/alice (workspace)"),
+            (ChromeMajor::PROJECT, "acme/alice (project)"),
+            (ChromeMajor::CONTAINER, "acme/alice (container)"),
+            (ChromeMajor::FIRST_RESERVED, "acme/alice (kind 65000)"),
+        ] {
+            assert_eq!(lineage(major).to_string(), name);
+            assert!(major == chrome || major.preference() < chrome.preference());
+        }
+        assert_eq!("64999".parse::<ChromeMajor>().unwrap().kind(), LineageKind::Chrome);
     }
 }

@@ -46,12 +46,14 @@ pub enum Kind {
     Import,
     /// An archive on its way to the store.
     Publish,
+    /// The state of a project on its way to the store.
+    Save,
     /// A profile while a command uses it. Nobody sweeps it: it may hold what is nowhere else.
     Run,
 }
 
 impl Kind {
-    const SWEPT: [Self; 4] = [Self::Check, Self::Look, Self::Import, Self::Publish];
+    const SWEPT: [Self; 5] = [Self::Check, Self::Look, Self::Import, Self::Publish, Self::Save];
 
     const fn prefix(self) -> &'static str {
         match self {
@@ -59,6 +61,7 @@ impl Kind {
             Self::Look => "pstore-look-",
             Self::Import => "pstore-import-",
             Self::Publish => "pstore-publish-",
+            Self::Save => "pstore-save-",
             Self::Run => "pstore-run-",
         }
     }

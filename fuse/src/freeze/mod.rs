@@ -46,6 +46,9 @@ use crate::{
     },
 };
 
+/// How often changed files are synced before changes are held up for it.
+const SYNCS_AHEAD: usize = 2;
+
 /// The nodes as they were at the end of an epoch.
 #[derive(Debug)]
 pub struct FrozenNodes {
@@ -134,9 +137,12 @@ impl Fs {
     /// Makes a snapshot of what is in this session the one below, and says how long changes were held up. If this
     /// fails nothing has happened, and it can be done later, but not after another freeze.
     pub fn rebase(&self, session: &SessionDir, onto: NewBase, below: Below) -> Result<Duration> {
-        // What is on disk by then need not be waited for while changes are held up.
-        let plan = Rebase::plan(&self.read_state().nodes.table, onto.clone());
-        self.sync_ahead(&plan).map_err(unwritten)?;
+        // What is on disk by then need not be waited for while changes are held up. The second time it is only what was
+        // changed during the first, which may have taken long.
+        for _ in 0..SYNCS_AHEAD {
+            let plan = Rebase::plan(&self.read_state().nodes.table, onto.clone());
+            self.sync_ahead(&plan).map_err(unwritten)?;
+        }
         let closed = self.gate.close();
         let plan = Rebase::plan(&self.read_state().nodes.table, onto);
         self.rewrite_journal(session, plan, Some(below)).map_err(unwritten)?;

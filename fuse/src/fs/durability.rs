@@ -22,6 +22,7 @@ use crate::{
         node::Ino,
         rebase::{Rebase, generations},
         session::SessionDir,
+        upper::Absent,
     },
 };
 
@@ -36,13 +37,9 @@ impl Fs {
             let held = node.file().map(|file| generations(&file.spans));
             (held.unwrap_or_default(), state.journal.last())
         };
-        let synced = || -> io::Result<()> {
-            for generation in &held {
-                self.upper.existing(ino, *generation)?.sync_data()?;
-            }
-            self.upper.sync_names()
-        };
-        self.must_last(synced())?;
+        let files: Vec<(Ino, u32)> = held.iter().map(|generation| (ino, *generation)).collect();
+        let synced = self.upper.sync(&files, Absent::Refused);
+        self.must_last(synced.and_then(|()| self.upper.sync_names()))?;
         if !held.is_empty() {
             let mut state = self.write_state();
             state.make(&Change::Sync { ino, number })?;
@@ -134,9 +131,7 @@ impl Fs {
         below: Option<Below>,
     ) -> Result<()> {
         // A base says what is on disk, so all of it must be.
-        for (ino, generation) in self.data_files(&rebase) {
-            self.must_last(self.upper.existing(ino, generation).and_then(|file| file.sync_data()))?;
-        }
+        self.must_last(self.upper.sync(&self.data_files(&rebase), Absent::Refused))?;
         self.must_last(self.upper.sync_names())?;
         let mut state = self.write_state();
         let base = Checkpoint::of(&state.nodes, &rebase, below.clone()).encode();
@@ -152,14 +147,10 @@ impl Fs {
         self.must_last(File::open(session.path()).and_then(|folder| folder.sync_all()))
     }
 
-    /// Syncs the data files that a base after `rebase` needs, as far as they are there still.
+    /// Syncs the data files that a base after `rebase` needs, as far as they are there still, and their names.
     pub(crate) fn sync_ahead(&self, rebase: &Rebase) -> Result<()> {
-        for (ino, generation) in self.data_files(rebase) {
-            if let Ok(file) = self.upper.existing(ino, generation) {
-                self.must_last(file.sync_data())?;
-            }
-        }
-        Ok(())
+        let synced = self.upper.sync(&self.data_files(rebase), Absent::PassedOver);
+        self.must_last(synced.and_then(|()| self.upper.sync_names()))
     }
 
     /// The data files that hold bytes of some file that has a name: the others are gone at the

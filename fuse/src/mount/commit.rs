@@ -99,6 +99,8 @@ pub struct Committed {
     pub frozen_for: Duration,
 }
 
+/// A state that was stored aside and needs so many more packs than the base is not gone on from: all is stored anew.
+const MORE_PACKS: usize = 32;
 /// How often a commit begins anew whose write was revoked.
 const ATTEMPTS: u32 = 3;
 
@@ -110,20 +112,23 @@ impl Mount {
         request: CommitRequest,
         progress: Arc<dyn Progress>,
     ) -> Result<Commit> {
-        for _ in 1..ATTEMPTS {
-            match Box::pin(self.commit_once(request.clone(), Arc::clone(&progress))).await {
+        for attempt in 1..ATTEMPTS {
+            // Whatever has moved the base may have done so once more.
+            let trusts_base = attempt == 1;
+            match Box::pin(self.commit_once(request.clone(), trusts_base, Arc::clone(&progress))).await {
                 Err(Error::WriteRevoked { record }) => {
                     tracing::warn!(%record, "the write was revoked; starting again");
                 }
                 ended => return ended,
             }
         }
-        Box::pin(self.commit_once(request, progress)).await
+        Box::pin(self.commit_once(request, false, progress)).await
     }
 
     async fn commit_once(
         self: &Arc<Self>,
         request: CommitRequest,
+        trusts_base: bool,
         progress: Arc<dyn Progress>,
     ) -> Result<Commit> {
         let mut base = self.base.lock().await;
@@ -155,7 +160,12 @@ impl Mount {
             self.journal(keep).await?;
         }
         let files: Arc<dyn Files + Send> = files;
-        let built_on = base.clone().map(|OpenedTree { record, tree }| Base { record, tree });
+        let as_base = |OpenedTree { record, tree }| Base { record, tree };
+        let packs = |of: &OpenedTree| of.record.packs().count();
+        // Each state that was stored aside adds some packs, and whoever loads the last one fetches from all of them.
+        let most = base.as_ref().map_or(0, packs) + MORE_PACKS;
+        let earlier = self.stored_aside.lock().clone().filter(|earlier| !is_other && packs(earlier) <= most);
+        let built_on = base.clone().map(as_base);
         let wanted = commit::Request {
             lineage: lineage.clone(),
             path: self.info.mountpoint.clone(),
@@ -168,6 +178,8 @@ impl Mount {
             quota_bytes: request.quota_bytes,
             flip_id: hold.handle().new_flip_id(),
             archive: request.archive,
+            earlier: earlier.map(as_base),
+            trusts_base,
         };
         let flip_id = wanted.flip_id;
         let mut meant = None;
@@ -193,7 +205,7 @@ impl Mount {
             Some(aside) => unless_wanted(storing, aside.wanted.clone()).await,
             None => storing.await,
         };
-        let (report, stored) = match committed {
+        let (report, mut stored) = match committed {
             Ok(done) => done,
             Err(error) => {
                 // Whether the pointer was moved is not known: the next start finds out.
@@ -207,6 +219,9 @@ impl Mount {
             }
         };
         if aside.is_some() {
+            if let Some(Stored { record, tree, .. }) = stored.filter(|_| report.held_back.is_none()) {
+                *self.stored_aside.lock() = Some(OpenedTree { record, tree });
+            }
             drop(base);
             self.fs.reclaim();
             return Ok(Commit { report, frozen_for, left: None, epoch });
@@ -216,6 +231,10 @@ impl Mount {
         // What is stored elsewhere stays in the overlay, but is no longer at stake.
         self.saved_epoch.fetch_max(epoch, Ordering::AcqRel);
         let mut left = None;
+        if let Some(event) = stored.as_mut().and_then(|stored| stored.untold.take()) {
+            // Nobody waits for it: the pointer carries it.
+            hold.tell_later(event);
+        }
         match stored {
             Some(stored) if same && report.held_back.is_none() => {
                 let (record, nodes) = (stored.record.record, Arc::clone(&taken.nodes));
@@ -224,6 +243,7 @@ impl Mount {
                         frozen_for += held_up;
                         self.home_becomes(record);
                         *base = Some(opened);
+                        *self.stored_aside.lock() = None;
                         self.rebased.store(true, Ordering::Release);
                     }
                     // The next commit does it, or whoever resumes the session.
@@ -235,10 +255,12 @@ impl Mount {
             }
             _ => self.give_up(meant).await,
         }
-        if left.is_none() {
-            self.keep_root_on(base.as_ref().map(|base| base.record.record)).await;
-        }
         drop(base);
+        if left.is_none() {
+            // Nor for this: it comes after this commit, and before or after the whole of the next one.
+            let mount = Arc::clone(self);
+            tokio::spawn(async move { mount.keep_roots().await });
+        }
         self.fs.reclaim();
         Ok(Commit { report, frozen_for, left, epoch })
     }
@@ -250,7 +272,7 @@ impl Mount {
         stored: Stored,
         lineage: Lineage,
     ) -> Result<(OpenedTree, Duration)> {
-        let Stored { record, tree } = stored;
+        let Stored { record, tree, .. } = stored;
         let onto = taken.stored_as(Arc::clone(&tree)).await?;
         let below = Below { lineage, record: record.record, generation: record.generation };
         let held_up = self.journal(move |mount| mount.fs.rebase(&mount.session, onto, below)).await?;

@@ -65,6 +65,8 @@ pub struct Mount {
     /// What the next commit builds on; held throughout a commit, so that there is one at a time.
     base: AsyncMutex<Option<OpenedTree>>,
     committed: Mutex<Option<Committed>>,
+    /// What was stored aside last of the changes that are in the session, above the same base.
+    stored_aside: Mutex<Option<OpenedTree>>,
     runtime: Handle,
     ready: Mutex<Option<Duration>>,
     /// How many answers of the store it took to begin, one after another.

@@ -165,6 +165,7 @@ impl Mount {
             roots,
             base: AsyncMutex::new(base),
             committed: Mutex::default(),
+            stored_aside: Mutex::default(),
             runtime,
             ready: Mutex::default(),
             round_trips,

@@ -1,7 +1,8 @@
 //! `Upper` keeps the changed bytes in data files, each byte at the offset it has in its file.
 //!
 //! One sparse file for each node and generation. Few are held open at a time, whatever the
-//! number of files that were changed.
+//! number of files that were changed. Many are synced at once: the file system below puts what it has to write down
+//! for each of them into one transaction then, and changes may be waiting for it.
 
 use std::{
     collections::HashMap,
@@ -10,8 +11,9 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    thread,
 };
 
 use parking_lot::Mutex;
@@ -19,6 +21,17 @@ use parking_lot::Mutex;
 use super::node::Ino;
 
 const MAX_OPEN: usize = 256;
+/// So many are synced at once.
+const SYNCS_AT_ONCE: usize = 16;
+
+/// What becomes of a data file that is to be synced and is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// Somebody counts on it.
+    Refused,
+    /// Nobody needs it any more.
+    PassedOver,
+}
 
 #[derive(Debug)]
 pub struct Upper {
@@ -79,6 +92,30 @@ impl Upper {
         }
         open.files.insert((ino, generation), (Arc::clone(&file), now));
         Ok(file)
+    }
+
+    /// Makes the bytes of data files durable.
+    pub fn sync(&self, files: &[(Ino, u32)], absent: Absent) -> io::Result<()> {
+        let next = AtomicUsize::new(0);
+        let some = || -> io::Result<()> {
+            while let Some((ino, generation)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                match self.existing(*ino, *generation) {
+                    Err(_) if absent == Absent::PassedOver => {}
+                    file => file?.sync_data()?,
+                }
+            }
+            Ok(())
+        };
+        let others = files.len().min(SYNCS_AT_ONCE).saturating_sub(1);
+        thread::scope(|scope| {
+            // Without room for so many threads it takes longer.
+            let spawned = (0..others).map_while(|_| thread::Builder::new().spawn_scoped(scope, some).ok());
+            let others: Vec<_> = spawned.collect();
+            let failed = |_| io::Error::other("a thread has ended that synced data files");
+            let all = others.into_iter().map(|other| other.join().map_err(failed)?);
+            // Whoever fails leaves the rest to the others, and all are waited for.
+            all.fold(some(), |first, other| first.and(other))
+        })
     }
 
     /// Makes the names of new data files durable.

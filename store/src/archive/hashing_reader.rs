@@ -1,4 +1,5 @@
-//! `HashingReader` counts, hashes and decompresses the bytes of an archive on their way in.
+//! `HashingReader` counts, hashes and decompresses the bytes of an archive on their way in. A tar stream that is no
+//! archive passes as it is.
 
 use std::io::{self, BufReader, Read};
 
@@ -9,18 +10,27 @@ use crate::{Error, id::Sha256};
 
 /// The largest window that a frame may ask for: what zstd itself allows without being told.
 const WINDOW_LOG: u32 = 27;
+/// How much of a stream that is not compressed is read at a time.
+const PLAIN_BYTES: usize = 1 << 20;
 
 /// What was read of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
-    /// The digest of the compressed bytes.
-    pub sha256: Sha256,
-    /// How many compressed bytes there were.
+    /// The digest of the compressed bytes; `None` of a tar stream that is no archive.
+    pub sha256: Option<Sha256>,
+    /// How many bytes there were, compressed if it is an archive.
     pub size: u64,
 }
 
-/// The decompressed bytes of an archive, of one frame or many.
-pub struct HashingReader<R>(zstd::stream::read::Decoder<'static, BufReader<Hashed<R>>>);
+/// The bytes of a tar stream.
+pub struct HashingReader<R>(Intake<R>);
+
+enum Intake<R> {
+    /// Decompressed, of one frame or many.
+    Archive(zstd::stream::read::Decoder<'static, BufReader<Hashed<R>>>),
+    /// As they come, with no digest.
+    Tar(BufReader<Counted<R>>),
+}
 
 impl<R> std::fmt::Debug for HashingReader<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -35,23 +45,51 @@ impl<R: Read> HashingReader<R> {
         let decoder = zstd::stream::read::Decoder::new(hashed);
         let mut decoder = decoder.map_err(Problem::Read)?;
         decoder.window_log_max(WINDOW_LOG).map_err(Problem::Read)?;
-        Ok(Self(decoder))
+        Ok(Self(Intake::Archive(decoder)))
+    }
+
+    /// Reads a tar stream that is not compressed. It is no archive that anybody keeps, so it has no digest.
+    pub fn plain(source: R) -> Self {
+        Self(Intake::Tar(BufReader::with_capacity(PLAIN_BYTES, Counted { source, size: 0 })))
     }
 
     /// What the archive is, once all of it was read; what was not is read now, no more than
     /// `most` bytes in all.
     pub fn finish(self, most: u64) -> io::Result<Arrived> {
-        let mut rest = self.0.finish().into_inner();
+        let decoder = match self.0 {
+            Intake::Archive(decoder) => decoder,
+            Intake::Tar(mut rest) => {
+                io::copy(&mut rest, &mut io::sink())?;
+                return Ok(Arrived { sha256: None, size: rest.into_inner().size });
+            }
+        };
+        let mut rest = decoder.finish().into_inner();
         let left = most.saturating_add(1).saturating_sub(rest.size);
         io::copy(&mut (&mut rest).take(left), &mut io::sink())?;
         let sha256 = Sha256::from_bytes(rest.hasher.finalize().into());
-        Ok(Arrived { sha256, size: rest.size })
+        Ok(Arrived { sha256: Some(sha256), size: rest.size })
     }
 }
 
 impl<R: Read> Read for HashingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
+        match &mut self.0 {
+            Intake::Archive(decoder) => decoder.read(buffer),
+            Intake::Tar(plain) => plain.read(buffer),
+        }
+    }
+}
+
+struct Counted<R> {
+    source: R,
+    size: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.source.read(buffer).map_err(of_source)?;
+        self.size += got as u64;
+        Ok(got)
     }
 }
 

@@ -1,9 +1,9 @@
 //! `WriteLease` holds the record of a write, which is born as its lease, so that exactly one of publishing
 //! and revoking can win, on one key.
 //!
-//! Order: create the record as `writing`; only then read what is barred; then find out whether
-//! what is to be referred to is there; upload; replace the record by the live one against our
-//! own last version. Killed anywhere before that
+//! Order: create the record as `writing`; only then read what is barred, find out whether what is to be referred
+//! to is there, and upload data; then upload metadata, which refers to things; replace the record by the live one
+//! against our own last version. Killed anywhere before that
 //! last step, nothing has happened but some garbage for the next collection.
 
 mod keeper;
@@ -31,7 +31,7 @@ use super::{
     rules::Rules,
 };
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     bucket::{BucketError, Depth, Key, Version, Write},
     content::{
         TenantStore,
@@ -73,6 +73,8 @@ pub struct WriteLease {
     stored_before: AtomicU64,
     /// The first page of them was looked at.
     looked: OnceCell<()>,
+    /// What is barred was read.
+    learned: OnceCell<()>,
     /// Whether it is renewed by itself.
     is_kept: bool,
     held: Arc<Mutex<Option<Held>>>,
@@ -123,7 +125,7 @@ impl WriteLease {
     /// `draft` is the record to be, without an id; `known` learns which packs are barred.
     pub fn new(store: TenantStore, lineage: Lineage, draft: Record, known: Arc<DedupIndex>) -> Self {
         let (rules, stored_before) = (Rules::ALL, AtomicU64::new(0));
-        let (quota_bytes, lists_packs, looked, is_kept, held) = Default::default();
+        let (quota_bytes, lists_packs, looked, learned, is_kept, held) = Default::default();
         Self {
             store,
             lineage,
@@ -134,6 +136,7 @@ impl WriteLease {
             lists_packs,
             stored_before,
             looked,
+            learned,
             is_kept,
             held,
         }
@@ -256,8 +259,36 @@ impl WriteLease {
         }
     }
 
+    /// Makes the record, once, and renews it when that is due. What is barred is not known yet.
+    pub async fn begin(&self) -> Result<RecordId> {
+        let mut held = self.held.lock().await;
+        match &mut *held {
+            None => {
+                let mut new = self.create().await?;
+                if self.is_kept {
+                    let (store, lineage) = (self.store.clone(), self.lineage.clone());
+                    new.keeper = Some(LeaseRenewer::start(store, lineage, &self.held));
+                }
+                let id = new.record.record;
+                *held = Some(new);
+                Ok(id)
+            }
+            Some(Held { is_revoked: true, record, .. }) => Err(Error::WriteRevoked { record: record.record }),
+            Some(held) => {
+                if held.renewed.elapsed() > RENEW_AFTER {
+                    held.renew(&self.store, &self.lineage).await?;
+                }
+                Ok(held.record.record)
+            }
+        }
+    }
+
     /// Only once the lease exists: what is condemned from then on waits for it.
     async fn learn_what_is_barred(&self) -> Result<()> {
+        self.learned.get_or_try_init(|| self.read_what_is_barred()).await.map(|_| ())
+    }
+
+    async fn read_what_is_barred(&self) -> Result<()> {
         // A write that replaces records refers to nothing but its own packs and what they have.
         if !self.draft.updates.is_empty() {
             return Ok(());
@@ -292,6 +323,23 @@ impl WriteLease {
         self.known.note_existing(unsure.into_iter().filter(|pack| !missing.contains(pack)));
         self.known.note_missing(missing);
         Ok(all)
+    }
+
+    /// Looks again at a snapshot that has an earlier state of what is stored. The packs that it names are there while it is
+    /// a snapshot; if it is none any more, or was moved or damaged since, the write refers to nothing that only it has.
+    /// Only once it is open: then what was condemned before is known, and what is condemned later waits for the lease.
+    pub async fn look_at_earlier(&self, earlier: &Record) -> Result<()> {
+        match records::current(&self.store, &earlier.lineage(), earlier.record).await {
+            Ok(now) if now.state == State::Live && now.generation == earlier.generation => match now.damage {
+                None => self.known.note_existing(now.packs()),
+                Some(_) => self.known.forget_earlier(),
+            },
+            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => {
+                return Err(error);
+            }
+            Ok(_) | Err(_) => self.known.forget_earlier(),
+        }
+        Ok(())
     }
 
     async fn create(&self) -> Result<Held> {
@@ -337,32 +385,17 @@ impl WriteSession for WriteLease {
     }
 
     async fn open(&self) -> Result<RecordId> {
-        let mut held = self.held.lock().await;
-        match &mut *held {
-            None => {
-                if !self.rules.lease_before_condemned {
-                    self.learn_what_is_barred().await?;
-                }
-                let mut new = self.create().await?;
-                if self.is_kept {
-                    let (store, lineage) = (self.store.clone(), self.lineage.clone());
-                    new.keeper = Some(LeaseRenewer::start(store, lineage, &self.held));
-                }
-                if self.rules.lease_before_condemned {
-                    self.learn_what_is_barred().await?;
-                }
-                let id = new.record.record;
-                *held = Some(new);
-                Ok(id)
-            }
-            Some(Held { is_revoked: true, record, .. }) => Err(Error::WriteRevoked { record: record.record }),
-            Some(held) => {
-                if held.renewed.elapsed() > RENEW_AFTER {
-                    held.renew(&self.store, &self.lineage).await?;
-                }
-                Ok(held.record.record)
-            }
+        if !self.rules.lease_before_condemned {
+            self.learn_what_is_barred().await?;
         }
+        let write = self.begin().await?;
+        self.learn_what_is_barred().await?;
+        Ok(write)
+    }
+
+    /// Data refers to nothing, so it does not wait for what is barred; for a quota, it waits for the list of packs.
+    async fn open_for_data(&self) -> Result<RecordId> {
+        if self.lists_packs { self.open().await } else { self.begin().await }
     }
 }
 

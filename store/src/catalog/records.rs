@@ -208,7 +208,7 @@ pub async fn lineages_or_tombstone(bucket: &dyn Bucket, name: &ProfileName) -> R
     let is_deleted = objects.iter().any(|entry| entry.key == tombstone);
     let mut majors: Vec<ChromeMajor> =
         folders.iter().filter_map(|folder| folder.name().parse().ok()).collect();
-    majors.sort_unstable();
+    majors.sort_unstable_by_key(|major| major.preference());
     let lineages = majors.into_iter().map(|chrome_major| Lineage { name: name.clone(), chrome_major });
     Ok((lineages.collect(), is_deleted))
 }

@@ -51,6 +51,8 @@ pub struct Rules {
     pub ask_after_condemned: bool,
     /// It looks at the snapshot it builds on after that, too.
     pub base_after_condemned: bool,
+    /// And so at the snapshot of an earlier state of what it stores, to whose chunks it refers.
+    pub earlier_after_condemned: bool,
     /// A writer looks at the indexes it has used once its lease exists: what a repair that missed the
     /// lease had taken out of them is not referred to.
     pub index_after_lease: bool,
@@ -131,6 +133,7 @@ impl Rules {
         ask_for_kept: true,
         ask_after_condemned: true,
         base_after_condemned: true,
+        earlier_after_condemned: true,
         index_after_lease: true,
         revoke_after_loss: true,
         blockers_after_condemned: true,

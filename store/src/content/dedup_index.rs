@@ -1,6 +1,6 @@
 //! `DedupIndex` finds the chunks that need not be stored again, and where they lie.
 //!
-//! First what the snapshot is built on holds, then the tenant's index, then what this host has stored
+//! First what the snapshot is built on holds, then an earlier state of the same changes, then the tenant's index, then what this host has stored
 //! for writes that have not ended. The index is
 //! fetched in the background and waited for only when the first chunk is missing from the
 //! base. A pack that a collection has condemned, or that is not there, is barred: nothing
@@ -30,6 +30,10 @@ pub struct DedupIndex {
     base: RwLock<Locations>,
     /// Where chunks of the base are since they were moved, as far as that is known.
     moved: RwLock<Locations>,
+    /// Where an earlier state of what is stored has chunks that the base has not.
+    earlier: RwLock<Locations>,
+    /// Whether anything was found there.
+    uses_earlier: AtomicBool,
     index: OnceLock<Locations>,
     /// What the indexes said when they were looked at again.
     renewed: RwLock<Option<Locations>>,
@@ -56,6 +60,21 @@ impl DedupIndex {
     /// More of the base was read: there its chunks lie.
     pub(crate) fn learn_base(&self, locations: Locations) {
         self.base.write().extend(locations);
+    }
+
+    /// There an earlier state of what is stored has its chunks.
+    pub fn learn_earlier(&self, locations: Locations) {
+        self.earlier.write().extend(locations);
+    }
+
+    /// Nothing may refer to where that has them: whoever was told so looks again.
+    pub fn forget_earlier(&self) {
+        self.earlier.write().clear();
+    }
+
+    /// Whether anything was located there, which may be gone once the lease of the write exists.
+    pub fn uses_earlier(&self) -> bool {
+        self.uses_earlier.load(Ordering::Acquire)
     }
 
     /// The index arrives here, later.
@@ -111,6 +130,7 @@ impl DedupIndex {
         let moved = self.usable(self.moved(id).as_ref());
         moved
             .or_else(|| self.usable(self.in_base(id).as_ref()))
+            .or_else(|| self.usable(self.in_earlier(id).as_ref()))
             .or_else(|| self.usable(self.indexed(id).as_ref()))
             .or_else(|| self.usable(self.unfinished.locate(id)))
     }
@@ -206,6 +226,14 @@ impl DedupIndex {
 
     fn usable(&self, location: Option<&Location>) -> Option<Location> {
         location.copied().filter(|location| !self.is_barred(&location.pack) && !self.is_lost(location))
+    }
+
+    fn in_earlier(&self, id: &ChunkId) -> Option<Location> {
+        let found = self.earlier.read().get(id).copied();
+        if found.is_some() {
+            self.uses_earlier.store(true, Ordering::Release);
+        }
+        found
     }
 
     fn indexed(&self, id: &ChunkId) -> Option<Location> {

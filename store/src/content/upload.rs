@@ -2,7 +2,7 @@
 //!
 //! At most two sealed packs wait or travel at a time, so memory is bounded by the pack
 //! size. A pack carries the name of the write that made it, and a write has no name until
-//! its record exists: [`WriteSession::open`] makes it, before the first pack is sealed.
+//! its record exists: [`WriteSession::open_for_data`] makes it, before the first pack is sealed.
 
 use std::sync::{
     Arc,
@@ -39,6 +39,11 @@ pub(super) const PACKS_IN_FLIGHT: usize = 2;
 pub trait WriteSession: Send + Sync {
     /// Makes, once, the record that holds the write's lease; renews the lease when due.
     async fn open(&self) -> Result<RecordId>;
+
+    /// The same, as far as data needs it, which refers to nothing.
+    async fn open_for_data(&self) -> Result<RecordId> {
+        self.open().await
+    }
 
     /// Fails if so many bytes are more than the write may store. Called when it is open.
     fn allow(&self, new_bytes: u64) -> Result<()> {
@@ -139,7 +144,7 @@ impl Uploader {
         if self.failed.load(Ordering::Relaxed) {
             return Err(Error::Internal { what: "an upload has failed".to_owned() });
         }
-        let write = self.runtime.block_on(self.gate.open())?;
+        let write = self.runtime.block_on(self.gate.open_for_data())?;
         let seq = self.next.fetch_add(1, Ordering::Relaxed);
         let seq = PackSeq::from_u32(seq).filter(|seq| *seq != PackSeq::Meta).ok_or_else(|| {
             Error::InvalidInput { what: "the snapshot needs more than 100 000 packs".to_owned() }

@@ -71,6 +71,8 @@ pub enum ErrorKind {
     QuotaExceeded,
     /// A browser, or something else, uses the directory.
     InUse,
+    /// A command of the user's failed that the work needs.
+    CommandFailed,
     /// The databases of a profile are not whole.
     IntegrityFailed,
     /// The snapshot is of another version of Chrome.

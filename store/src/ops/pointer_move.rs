@@ -15,9 +15,12 @@ use crate::{
     catalog::{
         lineage_handle::LineageHandle,
         lock::{Hold, LockAndPointer},
-        pointer::{Flip, Move},
+        pointer::{Flip, Move, VerifiedFlip},
     },
-    format::{event::EventKind, record::Record},
+    format::{
+        event::{Event, EventKind},
+        record::Record,
+    },
     id::FlipId,
     name::WIP,
     progress::Progress,
@@ -39,11 +42,34 @@ pub async fn flip(
     job: Option<&PublishJob>,
     progress: Arc<dyn Progress>,
 ) -> Result<(Record, Flip)> {
+    let (record, flip, event) = flip_verified(hold, record, flip_id, None, job, progress).await?;
+    if let Some(event) = event {
+        hold.tell(&event).await;
+    }
+    Ok((record, flip))
+}
+
+/// As [`flip`], with what was looked at while the record became live. The event is still to be told.
+pub async fn flip_verified(
+    hold: &Hold,
+    record: Record,
+    flip_id: FlipId,
+    verified: Option<VerifiedFlip>,
+    job: Option<&PublishJob>,
+    progress: Arc<dyn Progress>,
+) -> Result<(Record, Flip, Option<Event>)> {
     let seen = hold.pointer().await.contract_only_seen();
     let job = job.filter(|job| job.is_wanted(seen));
-    let flip = async |record: &Record| hold.flip_as(record.record, flip_id).await;
+    // A record that an archive was published for is another than the one that was made live.
+    let verified = verified.filter(|_| job.is_none());
+    let mut untold = None;
+    let flip = async |record: &Record| {
+        let (flip, event) = hold.flip_verified(record.record, flip_id, verified).await?;
+        untold = event;
+        Ok(flip)
+    };
     let (record, flip) = moved(hold.handle(), record, job, progress, flip).await?;
-    Ok((decided(hold.handle(), record).await, flip))
+    Ok((decided(hold.handle(), record).await, flip, untold))
 }
 
 /// How operators move a pointer.

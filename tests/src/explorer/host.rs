@@ -105,6 +105,10 @@ impl Host {
                 let written = self.write(keeps, true, false).await;
                 self.note(&format!("ends: {:?}", written.map(|_| "stored").map_err(|error| error.kind())));
             }
+            Program::Saver { saved } => {
+                let written = self.save(saved).await;
+                self.note(&format!("ends: {:?}", written.map_err(|error| error.kind())));
+            }
             Program::Reader { target, renewals } => {
                 let read = self.read(target, renewals).await;
                 self.note(&format!("ends: {:?}", read.map_err(|error| error.kind())));

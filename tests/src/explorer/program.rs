@@ -15,8 +15,8 @@ pub enum Program {
     Twin {
         flip: usize,
     },
-    /// Commits a mount: takes the lock, writes down which flip it means, and makes it. If it
-    /// dies, somebody goes on with it.
+    /// Commits a mount: takes the lock, writes down which flip it means, looks at the lock while its record becomes
+    /// live, and makes the flip. If it dies, somebody goes on with it.
     Commit {
         target: usize,
         resumes: bool,
@@ -69,6 +69,10 @@ pub enum Program {
     Keeper {
         keeps: usize,
     },
+    /// Stores work in progress that has the chunk of this snapshot, an earlier state of it: where it lies if that is allowed.
+    Saver {
+        saved: usize,
+    },
     /// Pins a snapshot, renews the pin so often, and reads the snapshot.
     Reader {
         target: usize,
@@ -120,7 +124,9 @@ impl Program {
             Self::ForceUnlock => Role::ForceUnlock,
             Self::ContractWriter { .. } | Self::ContractReaper => Role::Contract,
             Self::Writer { .. } | Self::Keeper { .. } | Self::Mover { .. } => Role::Writer,
-            Self::Repacker | Self::LateRepacker | Self::Capture | Self::Sharer => Role::Writer,
+            Self::Repacker | Self::LateRepacker | Self::Capture | Self::Sharer | Self::Saver { .. } => {
+                Role::Writer
+            }
             Self::Reader { .. } | Self::Follower | Self::Session { .. } => Role::Reader,
             Self::Collector { .. } | Self::Merger { .. } | Self::Repair => Role::Collector,
             Self::Retention => Role::Deleter,

@@ -4,20 +4,14 @@ use std::sync::Arc;
 
 use store::{
     Error,
-    catalog::{
-        index,
-        lease::{DurableWrite, WriteLease},
-        lineage_handle::LineageHandle,
-        records,
-    },
+    catalog::{index, lease::WriteLease, lineage_handle::LineageHandle, records},
     content::{damage::DamagedFrames, dedup_index::DedupIndex, upload::WriteSession},
     format::{
         Unknown,
         damage::{Mark, MarkedPack},
-        layout,
-        record::{PackUse, Record, State},
+        record::{Record, State},
     },
-    id::{PackId, PackSeq},
+    id::PackId,
     ops::verify::repair,
 };
 
@@ -89,17 +83,6 @@ impl Host {
             Some(location) => location.pack,
             None => self.put_pack(data_of(write)).await?,
         };
-        let meta = self.put_pack(PackId { write, seq: PackSeq::Meta }).await?;
-        let mut content = base.content.clone().unwrap();
-        content.packs = [data, meta].map(|pack| PackUse { pack, live_bytes: 1 }).to_vec();
-        content.packs.sort_by_key(|used| used.pack);
-        let durable = DurableWrite { write, stored_bytes: 1 };
-        lease.make_live(&durable, |record| record.content = Some(content)).await.map(drop)
-    }
-
-    async fn put_pack(&self, pack: PackId) -> store::Result<PackId> {
-        let key = layout::pack(&self.store.tenant, pack);
-        store::bucket::put_unique(&*self.store.bucket, &key, pack.to_string().into_bytes().into()).await?;
-        Ok(pack)
+        self.make_live(&lease, write, &base, data).await.map(drop)
     }
 }

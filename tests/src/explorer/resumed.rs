@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use store::{
-    ErrorKind,
+    Error, ErrorKind,
     catalog::{
         lock::Hold,
         pointer::{Fate, Flip, IntendedFlip},
+        records,
     },
-    id::RecordId,
+    format::record::State,
+    id::{FlipId, RecordId},
 };
 
 use super::{
@@ -40,7 +42,7 @@ impl Host {
         self.machine.inner().journals.insert(self.process, meant);
         self.machine.inner().begins_flip(self.process);
         let target = self.records[target];
-        let answer = hold.flip_as(target, flip_id).await;
+        let answer = self.flip_beside(&hold, target, flip_id).await;
         self.report(&answer);
         match answer.map_err(|error| error.kind()) {
             // The next commit of the same mount finds out.
@@ -55,6 +57,24 @@ impl Host {
         // The session leaves what it has committed behind here. Until it has, it may be killed.
         let released = hold.release().await;
         self.note(&format!("ends: release {released:?}"));
+    }
+
+    /// As a commit flips: it looks at the lock while its record becomes live, which a look at a live record stands
+    /// for here, and stores the event when the pointer has it.
+    async fn flip_beside(&self, hold: &Hold, target: RecordId, flip_id: FlipId) -> store::Result<Flip> {
+        let seen = hold.seen().await;
+        let living = async {
+            let (record, _) = records::get(&self.store, &self.lineage, target).await?;
+            let is_live = record.state == State::Live || !self.rules.record_after_pointer;
+            let what = || Error::NotFound { what: format!("a live {target}") };
+            is_live.then_some(record).ok_or_else(what)
+        };
+        let (record, verified) = hold.verified(seen, living).await?;
+        let (flip, event) = hold.flip_verified(record.record, flip_id, verified).await?;
+        if let Some(event) = event {
+            hold.tell(&event).await;
+        }
+        Ok(flip)
     }
 
     /// With what the session's journal says, and nothing else. It is the same flip still.

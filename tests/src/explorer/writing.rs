@@ -12,7 +12,7 @@ use store::{
     format::{
         frame::Codec,
         layout,
-        record::{PackUse, State},
+        record::{PackUse, Record, State},
         table::Location,
     },
     id::{PackId, PackSeq, RecordId},
@@ -58,32 +58,69 @@ impl Host {
         if self.rules.ask_for_packs && (!keeps || self.rules.ask_for_kept) {
             lease.make_sure_of(known.locate(&chunk).map(|location| location.pack)).await?;
         }
-        let put = async |pack: PackId| {
-            let key = layout::pack(&self.store.tenant, pack);
-            store::bucket::put_unique(&*self.store.bucket, &key, pack.to_string().into_bytes().into()).await
-        };
         let asks = !keeps || self.rules.ask_for_kept;
         let is_kept = keeps && (!asks || known.is_sound(&place.pack));
         let data = match known.locate(&chunk) {
             _ if is_kept => place.pack,
             Some(location) => location.pack,
-            None => {
-                put(data_of(write)).await?;
-                data_of(write)
-            }
+            None => self.put_pack(data_of(write)).await?,
         };
-        let meta = PackId { write, seq: PackSeq::Meta };
-        put(meta).await?;
-        let mut content = base.content.clone().unwrap();
-        content.packs = [data, meta].map(|pack| PackUse { pack, live_bytes: 1 }).to_vec();
-        content.packs.sort_by_key(|used| used.pack);
-        let durable = DurableWrite { write, stored_bytes: 1 };
-        let record = lease.make_live(&durable, |record| record.content = Some(content)).await?;
+        let record = self.make_live(&lease, write, &base, data).await?;
         if flips {
             let wanted = Move { target: record.record, reason: String::new(), force: true, only_from: None };
             self.handle().point(&wanted).await?;
         }
         Ok(record.record)
+    }
+
+    /// As a mount does that stores its work in progress: it knows a chunk from the snapshot `saved`, as that was at the
+    /// beginning, takes its lease, looks at that snapshot again, and refers to the chunk only if it may.
+    pub(super) async fn save(&self, saved: usize) -> store::Result<()> {
+        let saved = self.records[saved];
+        let (base, _) = records::get(&self.store, &self.lineage, self.records[1]).await?;
+        let earlier = Record { record: saved, generation: 0, ..base.clone() };
+        let chunk = chunk_of(&self.store, saved);
+        let place = Location { pack: pack_of(saved), offset: 16, stored_len: 1, codec: Codec::Zstd };
+        let known = Arc::new(DedupIndex::default());
+        known.learn_earlier(Locations::from([(chunk, place)]));
+        let draft = Record { content: None, deletion: None, damage: None, ..base.clone() };
+        let lease = WriteLease::new(self.store.clone(), self.lineage.clone(), draft, Arc::clone(&known))
+            .with_rules(self.rules);
+        if !self.rules.earlier_after_condemned {
+            lease.look_at_earlier(&earlier).await?;
+        }
+        let write = lease.open().await?;
+        if self.rules.earlier_after_condemned {
+            lease.look_at_earlier(&earlier).await?;
+        }
+        lease.make_sure_of(known.locate(&chunk).map(|location| location.pack)).await?;
+        let data = match known.locate(&chunk) {
+            Some(location) => location.pack,
+            None => self.put_pack(data_of(write)).await?,
+        };
+        self.make_live(&lease, write, &base, data).await.map(drop)
+    }
+
+    /// The write becomes a snapshot like `base` that needs this pack.
+    pub(super) async fn make_live(
+        &self,
+        lease: &WriteLease,
+        write: RecordId,
+        base: &Record,
+        data: PackId,
+    ) -> store::Result<Record> {
+        let meta = self.put_pack(PackId { write, seq: PackSeq::Meta }).await?;
+        let mut content = base.content.clone().unwrap();
+        content.packs = [data, meta].map(|pack| PackUse { pack, live_bytes: 1 }).to_vec();
+        content.packs.sort_by_key(|used| used.pack);
+        let durable = DurableWrite { write, stored_bytes: 1 };
+        lease.make_live(&durable, |record| record.content = Some(content)).await
+    }
+
+    pub(super) async fn put_pack(&self, pack: PackId) -> store::Result<PackId> {
+        let key = layout::pack(&self.store.tenant, pack);
+        store::bucket::put_unique(&*self.store.bucket, &key, pack.to_string().into_bytes().into()).await?;
+        Ok(pack)
     }
 
     /// Moves what the snapshots need of the pack to another, one of them at a time; one may be deleted

@@ -20,6 +20,7 @@ const CALM: Bounds = Bounds { preemptions: Some(2), ..Bounds::CALM };
 
 const WRITER: Program = Program::Writer { shares: 0, flips: false };
 const KEEPER: Program = Program::Keeper { keeps: 0 };
+const SAVER: Program = Program::Saver { saved: 0 };
 const DELETER: Program = Program::Deleter { target: 0 };
 const READER: Program = Program::Reader { target: 0, renewals: 0 };
 const RENEWING_READER: Program = Program::Reader { target: 0, renewals: 1 };
@@ -109,6 +110,16 @@ fn a_writer_that_keeps_segments_and_a_collection() {
     never(Scenario::of([KEEPER, collector(2)]).with(Packs::Orphan).within(CALM), 400);
     never(Scenario::of([forgetful(3), KEEPER]).with(Packs::Orphan).within(CALM), 400);
     never(Scenario::of([KEEPER, DELETER, forgetful(2)]).with(Packs::Pardonable).within(CALM), 400);
+}
+
+#[test]
+fn work_in_progress_that_is_stored_again_beside_a_collection() {
+    never(Scenario::of([SAVER, DELETER, collector(2)]).with(Packs::Needed).within(CALM), 400);
+    never(Scenario::of([SAVER, DELETER, forgetful(2)]).with(Packs::Pardonable).within(CALM), 400);
+    never(
+        Scenario::of([SAVER, Program::Mover { target: 0 }, collector(2)]).with(Packs::Needed).within(CALM),
+        400,
+    );
 }
 
 #[test]
@@ -270,6 +281,12 @@ fn without_asking_late_a_writer_refers_to_what_goes_meanwhile() {
 fn without_a_late_look_at_its_base_a_writer_refers_to_what_goes_meanwhile() {
     let scenario = Scenario::of([WRITER, DELETER, forgetful(2)]).with(Packs::Pardonable).within(AWAKE);
     is_needed_by_sleepers(Rules { base_after_condemned: false, ..ALL }, scenario, 20_000, LOST);
+}
+
+#[test]
+fn without_a_late_look_at_what_it_has_saved_before_a_writer_refers_to_what_goes_meanwhile() {
+    let scenario = Scenario::of([SAVER, DELETER, forgetful(2)]).with(Packs::Pardonable).within(AWAKE);
+    is_needed_by_sleepers(Rules { earlier_after_condemned: false, ..ALL }, scenario, 20_000, LOST);
 }
 
 #[test]

@@ -99,6 +99,17 @@ fn a_commit_that_is_cut_short_and_an_operator() {
 }
 
 #[test]
+fn a_commit_and_a_deleter() {
+    let bounds = Bounds { expiries: 0, ..CALM };
+    never(Scenario::of([COMMIT, DELETER]).within(bounds), 5000, true);
+}
+
+#[test]
+fn a_commit_and_another_holder() {
+    never(Scenario::of([COMMIT, holder(&[2])]).within(Bounds { preemptions: Some(3), ..CALM }), 5000, true);
+}
+
+#[test]
 fn a_commit_that_is_cut_short_twice_while_answers_are_lost() {
     let bounds = Bounds { crashes: 2, expiries: 2, faults: 1, preemptions: Some(1), ..CALM };
     never(Scenario::of([COMMIT, ROLLBACK]).within(bounds), 500, false);

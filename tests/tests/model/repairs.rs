@@ -31,6 +31,17 @@ fn no_writer_refers_to_what_a_repair_has_found_lost_unless_it_is_marked() {
 }
 
 #[test]
+fn no_writer_refers_to_what_a_repair_has_found_lost_of_what_it_has_saved_before() {
+    let saver = Program::Saver { saved: 0 };
+    let explored = exhaust(&scenario([saver.clone(), Program::Repair], 2), MOST);
+    assert!(explored.found.is_none(), "{}", explored.found.unwrap());
+    assert!(explored.complete, "there are more runs than {MOST}");
+    let careless = Rules { earlier_after_condemned: false, ..Rules::ALL };
+    let found = exhaust(&scenario([saver, Program::Repair], 1).under(careless), MOST).found;
+    assert!(found.expect("nothing goes wrong").violation.contains("which is lost, and is not marked"));
+}
+
+#[test]
 fn without_another_look_at_the_indexes_a_writer_refers_to_what_was_lost_before_its_lease() {
     is_needed(Rules { index_after_lease: false, ..Rules::ALL });
 }

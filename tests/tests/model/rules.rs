@@ -127,6 +127,22 @@ fn without_a_touch_a_flip_that_looked_before_the_deletion_goes_through() {
     is_needed(Rules { touch_on_delete: false, ..ALL }, deletion(), 3000, "names a tombstone");
 }
 
+/// A commit looks at the record and the lock before it flips.
+fn commit_and_deletion() -> Scenario {
+    Scenario::of([Program::Commit { target: 1, resumes: false }, Program::Deleter { target: 1 }])
+        .within(Bounds { faults: 0, expiries: 0, ..Bounds::default() })
+}
+
+#[test]
+fn without_a_look_at_the_record_a_commit_names_what_is_being_deleted() {
+    is_needed(Rules { record_after_pointer: false, ..ALL }, commit_and_deletion(), 3000, "names a tombstone");
+}
+
+#[test]
+fn without_a_touch_a_commit_that_looked_before_the_deletion_goes_through() {
+    is_needed(Rules { touch_on_delete: false, ..ALL }, commit_and_deletion(), 3000, "names a tombstone");
+}
+
 #[test]
 fn without_dropping_the_claim_a_holder_undoes_a_rollback() {
     let scenario = Scenario::of([holder(&[1]), OPERATOR]).within(Bounds { faults: 0, ..Bounds::default() });

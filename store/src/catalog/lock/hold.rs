@@ -16,10 +16,12 @@ use super::{
 use crate::{
     Error, Result,
     bucket::Version,
-    catalog::pointer::{Fate, Flip, IntendedFlip, VersionedPointer},
+    catalog::pointer::{Fate, Flip, IntendedFlip, SeenPointer, VerifiedFlip, VersionedPointer},
     format::{
+        event::Event,
         lock::Lock,
         pointer::{Pointer, Target},
+        record::Record,
     },
     id::{FlipId, Nonce, RecordId},
 };
@@ -34,6 +36,8 @@ pub struct Hold {
     pub(super) outcome: Outcome,
     pub(super) terms: Terms,
     pub(super) state: Mutex<HoldState>,
+    /// Stores the event of a flip.
+    telling: parking_lot::Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
@@ -93,7 +97,8 @@ impl HoldState {
 impl Hold {
     pub(super) fn new(handle: LineageHandle, taken: Taken, pointer: VersionedPointer, terms: Terms) -> Self {
         let outcome = taken.outcome;
-        Self { handle, outcome, terms, state: Mutex::new(HoldState::of(taken, pointer)) }
+        let state = Mutex::new(HoldState::of(taken, pointer));
+        Self { handle, outcome, terms, state, telling: Default::default() }
     }
 
     /// The same hold in a process of a machine that was resumed from an image of this one.
@@ -108,7 +113,8 @@ impl Hold {
             presence: None,
             sent: sent.clone(),
         };
-        Self { handle, outcome: self.outcome, terms: self.terms, state: Mutex::new(state) }
+        let (outcome, terms, state) = (self.outcome, self.terms, Mutex::new(state));
+        Self { handle, outcome, terms, state, telling: Default::default() }
     }
 
     /// How the lock came to be held.
@@ -182,13 +188,58 @@ impl Hold {
 
     /// Moves the pointer to `target`, which was published, by a flip of this id.
     pub async fn flip_as(&self, target: RecordId, flip_id: FlipId) -> Result<Flip> {
+        let (flip, event) = self.flip_verified(target, flip_id, None).await?;
+        if let Some(event) = event {
+            self.tell(&event).await;
+        }
+        Ok(flip)
+    }
+
+    /// The pointer as it is known, for a flip to a record that becomes live after this.
+    pub async fn seen(&self) -> SeenPointer {
+        let state = self.state.lock().await;
+        SeenPointer { nonce: state.nonce, pointer: state.pointer.clone() }
+    }
+
+    /// Looks beside `living`, which makes a record live, at all else that the flip from `seen` must look at. So that
+    /// flip is one round trip. If something is wrong, the flip looks again, and says what.
+    pub async fn verified(
+        &self,
+        seen: SeenPointer,
+        living: impl Future<Output = Result<Record>>,
+    ) -> Result<(Record, Option<VerifiedFlip>)> {
+        let (record, verified) = futures::future::join(living, self.handle.verify_flip(&seen)).await;
+        let record = record?;
+        let verified = verified.ok().map(|()| VerifiedFlip::new(seen, record.clone()));
+        Ok((record, verified))
+    }
+
+    /// As [`Self::flip_as`], with what was looked at already. The event is still to be [told](Self::tell).
+    pub async fn flip_verified(
+        &self,
+        target: RecordId,
+        flip_id: FlipId,
+        verified: Option<VerifiedFlip>,
+    ) -> Result<(Flip, Option<Event>)> {
         let mut state = self.state.lock().await;
         let nonce = state.nonce;
-        let flipped = self.handle.flip(nonce, &mut state.pointer, target, flip_id).await;
+        let flipping = self.handle.flip(nonce, &mut state.pointer, target, flip_id, verified);
+        let flipped = Box::pin(flipping).await;
         if let Err(error @ Error::LockLost { .. }) = &flipped {
             self.handle.tell_lost(error).await;
         }
         flipped
+    }
+
+    /// Stores the event of a flip, which the pointer carries until then. Whoever moves the pointer next does so, too.
+    pub async fn tell(&self, event: &Event) {
+        self.handle.store_event(event).await;
+    }
+
+    /// As [`Self::tell`], in the background. Only the release of the lock waits for it.
+    pub fn tell_later(&self, event: Event) {
+        let handle = self.handle.clone();
+        *self.telling.lock() = Some(tokio::spawn(async move { handle.store_event(&event).await }));
     }
 
     /// Renews the lock once.
@@ -200,6 +251,11 @@ impl Hold {
 
     /// Gives the lock back.
     pub async fn release(&self) -> Result<()> {
+        let telling = self.telling.lock().take();
+        if let Some(telling) = telling {
+            // If it came to nothing, whoever moves the pointer next does it.
+            let _ = telling.await;
+        }
         let mut state = self.state.lock().await;
         // An event that only this lock carries would go with it.
         self.handle.settle(state.lock.block().and_then(|block| block.event.as_ref())).await?;

@@ -7,17 +7,43 @@ use crate::{
     catalog::records,
     format::{
         Unknown,
-        event::EventKind,
+        event::{Event, EventKind},
         pointer::{Claim, Target},
         record::{Record, State},
     },
     id::{FlipId, Nonce, RecordId},
 };
 
+/// The pointer as its holder knew it before the record of a snapshot became live.
+#[derive(Clone, Debug)]
+pub struct SeenPointer {
+    pub(in crate::catalog) nonce: Nonce,
+    pub(in crate::catalog) pointer: VersionedPointer,
+}
+
+/// Proof that a flip from one version of the pointer may be tried: after that version was known, the lock was ours
+/// and the record was made live. Whoever takes the lock or trashes the record after that changes the pointer, so the
+/// flip fails.
+#[derive(Clone, Debug)]
+pub struct VerifiedFlip(Box<(SeenPointer, Record)>);
+
+impl VerifiedFlip {
+    /// `record` was made live, and [`LineageHandle::verify_flip`] has succeeded, both after `seen` was seen.
+    pub(in crate::catalog) fn new(seen: SeenPointer, record: Record) -> Self {
+        Self(Box::new((seen, record)))
+    }
+
+    /// Whether this is about that flip.
+    fn holds(&self, nonce: Nonce, own: &VersionedPointer, target: RecordId) -> bool {
+        let (seen, record) = &*self.0;
+        seen.nonce == nonce && seen.pointer.version == own.version && record.record == target
+    }
+}
+
 impl LineageHandle {
     /// Moves the pointer to `target`, which was published, under the claim of `nonce`.
     /// `own` is our own last write of the pointer, and is kept up to date. Every attempt has the
-    /// id `flip_id`: one that was lost never arrives later.
+    /// id `flip_id`: one that was lost never arrives later. The event is in the pointer, and not stored yet.
     ///
     /// Whatever goes wrong, the snapshot is stored, and the error says so.
     pub(in crate::catalog) async fn flip(
@@ -26,8 +52,19 @@ impl LineageHandle {
         own: &mut VersionedPointer,
         target: RecordId,
         flip_id: FlipId,
-    ) -> Result<Flip> {
-        self.try_flip(nonce, own, target, flip_id).await.map_err(|error| self.not_flipped(target, error))
+        verified: Option<VerifiedFlip>,
+    ) -> Result<(Flip, Option<Event>)> {
+        let flipped = self.try_flip(nonce, own, target, flip_id, verified).await;
+        flipped.map_err(|error| self.not_flipped(target, error))
+    }
+
+    /// Whether the holder may flip from `seen`, once `record` was made live: all that a flip looks at after it has
+    /// read the pointer.
+    pub(in crate::catalog) async fn verify_flip(&self, seen: &SeenPointer) -> Result<()> {
+        let SeenPointer { nonce, pointer } = seen;
+        self.must_be_ours(*nonce, pointer).await?;
+        let settled = self.settle(pointer.pointer.block().and_then(|block| block.event.as_ref()));
+        futures::future::try_join(settled, self.require_lock(*nonce)).await.map(drop)
     }
 
     async fn try_flip(
@@ -36,25 +73,32 @@ impl LineageHandle {
         own: &mut VersionedPointer,
         target: RecordId,
         flip_id: FlipId,
-    ) -> Result<Flip> {
+        mut verified: Option<VerifiedFlip>,
+    ) -> Result<(Flip, Option<Event>)> {
         for attempt in 1..=ATTEMPTS {
             self.must_be_ours(nonce, own).await?;
             if own.pointer.target() == Target::Record(target) {
                 // That it names it already must be true now, and not only when it was claimed.
                 match self.pointer().await? {
-                    Some(now) if now.version == own.version => return Ok(Flip::Unchanged),
+                    Some(now) if now.version == own.version => return Ok((Flip::Unchanged, None)),
                     Some(now) => self.follow(nonce, own, now)?,
                     None => return Err(self.deleted(target)),
                 }
                 continue;
             }
-            // The event of the move before is stored before the pointer forgets it.
-            let (record, (), ()) = futures::future::try_join3(
-                self.live_record(target),
-                self.settle(own.pointer.block().and_then(|block| block.event.as_ref())),
-                self.require_lock(nonce),
-            )
-            .await?;
+            let record = match verified.take().filter(|verified| verified.holds(nonce, own, target)) {
+                Some(verified) => verified.0.1,
+                None => {
+                    // The event of the move before is stored before the pointer forgets it.
+                    let (record, (), ()) = futures::future::try_join3(
+                        self.live_record(target),
+                        self.settle(own.pointer.block().and_then(|block| block.event.as_ref())),
+                        self.require_lock(nonce),
+                    )
+                    .await?;
+                    record
+                }
+            };
             let mut event = self.event(EventKind::Flip);
             event.from_sha256_prefix = Some(own.pointer.active_sha256_prefix.clone());
             event.to_sha256_prefix = Some(record.sha256_prefix());
@@ -73,8 +117,7 @@ impl LineageHandle {
             match self.swap(Some(&*own), &next).await? {
                 Swap::Applied(now) => {
                     *own = now;
-                    self.store_event(&event).await;
-                    return Ok(Flip::Flipped { from, flip_id });
+                    return Ok((Flip::Flipped { from, flip_id }, Some(event)));
                 }
                 Swap::Lost(Some(now)) => {
                     tracing::debug!(lineage = %self.lineage, attempt, "the pointer moved while it was being flipped");

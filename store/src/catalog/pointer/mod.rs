@@ -19,6 +19,7 @@ mod successor;
 mod swap;
 
 pub(in crate::catalog) use claim::GrantedLock;
+pub use flip::{SeenPointer, VerifiedFlip};
 pub use intended_flip::{Fate, IntendedFlip};
 pub use operator_move::Move;
 

@@ -134,6 +134,7 @@ impl Adoption {
             runtime: Handle::current(),
         };
         let request = import::Request {
+            form: import::Form::Archive,
             lineage: lineage.clone(),
             name: key.to_string(),
             source: ("archive", key.to_string()),

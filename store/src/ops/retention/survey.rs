@@ -19,7 +19,7 @@ use crate::{
         pointer::Target,
         record::{Reason, Record},
     },
-    name::Lineage,
+    name::{Lineage, LineageKind},
 };
 
 const LINEAGES_AT_ONCE: usize = 8;
@@ -45,7 +45,9 @@ pub async fn survey(store: &TenantStore) -> Result<Survey> {
     let (pinned, lineages) =
         futures::future::try_join(pins::read(store), records::all_lineages(store)).await?;
     let pinned = &pinned;
-    stream::iter(lineages)
+    // The pools of a workspace say themselves what is kept, and end what is not.
+    let has_rules = |lineage: &Lineage| lineage.chrome_major.kind() != LineageKind::Workspace;
+    stream::iter(lineages.into_iter().filter(has_rules))
         .map(|lineage| async move { Ok(of_lineage(&lineage, look_at(store, &lineage).await?, pinned)) })
         .buffered(LINEAGES_AT_ONCE)
         .try_fold(Survey::default(), |mut all, found| async move {

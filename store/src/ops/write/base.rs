@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::{SnapshotWriter, lost_of};
 use crate::{
-    ErrorKind, Result,
-    catalog::records,
+    Error, ErrorKind, Result,
+    catalog::{lease::WriteLease, records},
     content::{
         TenantStore,
         chunk::{Locations, locations_by_id},
-        meta::Metadata,
+        dedup_index::DedupIndex,
+        meta::{Metadata, NewTree},
         snapshot_tree::SnapshotTree,
     },
     format::{record::Record, table::Location, tree::Entry},
@@ -134,17 +135,60 @@ impl SnapshotWriter {
         Ok(())
     }
 
+    /// Whether the write may take for granted that its base is as it was read, until [`Self::look_at_base`] has
+    /// shown it: then it refers to all of the base's packs, of which none is condemned and nothing is damaged.
+    pub async fn trusts_base(&mut self, tree: &mut NewTree) -> Result<bool> {
+        let Some(base) = &self.base else { return Ok(false) };
+        if base.damage.is_some() || base.packs().any(|pack| self.known.is_barred(&pack)) {
+            return Ok(false);
+        }
+        self.known.note_existing(base.packs());
+        match self.not_in_base(tree).await {
+            Ok(lacking) if lacking.is_empty() => Ok(true),
+            // It was moved since.
+            Ok(_) | Err(Error::Missing { .. }) => Err(self.begin_anew().await),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Fails with [`Error::WriteRevoked`] unless the base is what it was when it was read, and all its packs are
+    /// there: the write has taken that for granted.
+    pub fn look_at_base(&self) -> impl Future<Output = Result<()>> + use<> {
+        let (store, lease, known, base) =
+            (self.store.clone(), Arc::clone(&self.lease), Arc::clone(&self.known), self.base.clone());
+        async move {
+            let Some(base) = base else { return Ok(()) };
+            let (now, write) = (base_now(&store, &lease, &known, &base).await?, lease.begin().await?);
+            let is_sound =
+                now.is_ok_and(|now| is_same(&base, &now)) && base.packs().all(|pack| !known.is_barred(&pack));
+            if is_sound { Ok(()) } else { Err(Error::WriteRevoked { record: write }) }
+        }
+    }
+
+    async fn begin_anew(&self) -> Error {
+        self.lease.begin().await.map_or_else(|error| error, |record| Error::WriteRevoked { record })
+    }
+
     /// The record of the base as it is now. All packs that it names while it is a snapshot are there.
     pub(super) async fn base_now(&self, before: &Record) -> Result<Result<Record>> {
-        let lineage = before.lineage();
-        let now = records::current(&self.store, &lineage, before.record);
-        let (looked, now) = futures::future::join(self.lease.look_at_packs(), now).await;
-        looked?;
-        if let Ok(now) = &now {
-            self.known.note_existing(now.packs());
-        }
-        Ok(now)
+        base_now(&self.store, &self.lease, &self.known, before).await
     }
+}
+
+async fn base_now(
+    store: &TenantStore,
+    lease: &WriteLease,
+    known: &DedupIndex,
+    before: &Record,
+) -> Result<Result<Record>> {
+    let lineage = before.lineage();
+    let now = records::current(store, &lineage, before.record);
+    let (looked, now) = futures::future::join(lease.look_at_packs(), now).await;
+    looked?;
+    if let Ok(now) = &now {
+        known.note_existing(now.packs());
+    }
+    Ok(now)
 }
 
 /// Whether nobody has moved or marked anything of a snapshot between two looks.

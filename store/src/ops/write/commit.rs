@@ -17,12 +17,16 @@ use std::{
 
 use self::changes::filled;
 use super::{
-    Barred, Finished, ReadBase, SnapshotWriter, Totals,
+    Barred, Beside, Finished, ReadBase, SnapshotWriter, Totals,
     snapshot::{About, Examined, HoldBack, Outcome, Phases, Report},
 };
 use crate::{
     Error, Result,
-    catalog::{lock::Hold, pointer::Flip, records},
+    catalog::{
+        lock::Hold,
+        pointer::{Flip, VerifiedFlip},
+        records,
+    },
     content::{
         TenantStore,
         chunk_fetcher::startup::{First, Guess, StartupRanges},
@@ -32,11 +36,12 @@ use crate::{
         workers::blocking,
     },
     format::{
+        event::Event,
         pointer::Target,
         record::Record,
         tree::{Entry, Extent},
     },
-    id::{FlipId, RecordId},
+    id::{ChunkId, FlipId, RecordId},
     name::Lineage,
     ops::{archive::publish, pointer_move, write},
     progress::Progress,
@@ -67,6 +72,11 @@ pub struct Request {
     pub flip_id: FlipId,
     /// How it is published before the pointer is moved to it; without, it is not.
     pub archive: Option<publish::PublishJob>,
+    /// The snapshot of an earlier state of the same changes, if there is one: what it has stored is not stored again.
+    pub earlier: Option<Base>,
+    /// Takes for granted that the base is as it was read, and looks at it while metadata is uploaded. If it is not,
+    /// the write ends as if it had been revoked, and must begin anew without this.
+    pub trusts_base: bool,
 }
 
 /// The snapshot that changes were made to.
@@ -85,6 +95,8 @@ pub struct Stored {
     pub record: Record,
     /// Its tree.
     pub tree: Arc<SnapshotTree>,
+    /// The event of the flip, which [`Hold::tell`] is still to store.
+    pub untold: Option<Event>,
 }
 
 /// Stores what `changes` make of `base` and moves the pointer to it by `hold`; without one, no pointer is moved.
@@ -132,7 +144,7 @@ pub async fn commit(
     let mut source = MountSource { store, request: &request, writer, hold, capturing: Duration::ZERO };
     let began = Instant::now();
     let written = Box::pin(source.write(changes, files, intend)).await;
-    let Ended { mut record, held_back, mut stored } = source.writer.end(written).await?;
+    let Ended { mut record, held_back, mut stored, verified } = source.writer.end(written).await?;
     let capture = source.capturing;
     let mut phases = Phases { capture, upload: began.elapsed().saturating_sub(capture), ..Phases::default() };
     let began = Instant::now();
@@ -140,7 +152,9 @@ pub async fn commit(
     if let (Some(hold), None) = (hold, &held_back) {
         match &mut stored {
             Some(stored) => {
-                (record, flip) = pointer_move::flip(hold, record, request.flip_id, job, told).await?;
+                let flip_id = request.flip_id;
+                (record, flip, stored.untold) =
+                    Box::pin(pointer_move::flip_verified(hold, record, flip_id, verified, job, told)).await?;
                 stored.record = record.clone();
             }
             None => {
@@ -173,6 +187,8 @@ struct Ended {
     held_back: Option<HoldBack>,
     /// `None` if nothing has changed.
     stored: Option<Stored>,
+    /// What a flip must look at was looked at.
+    verified: Option<VerifiedFlip>,
 }
 
 /// A mount whose changes are being written.
@@ -195,6 +211,10 @@ impl MountSource<'_> {
         let request = self.request;
         let places = self.first_reads().await;
         self.writer.learn_base(changes.iter().flat_map(TreeChange::pieces));
+        if let Some(earlier) = &request.earlier {
+            let read = changes.iter().filter_map(TreeChange::rewritten);
+            self.writer.learn_earlier(&earlier.tree, read.map(|(entry, _)| &entry.path)).await;
+        }
         let ingest = self.writer.ingest();
         let Request { threads, guess, .. } = *request;
         let rewritten = Arc::new(Rewritten::of(&changes, files, (places.clone(), guess), ingest, threads));
@@ -213,16 +233,33 @@ impl MountSource<'_> {
             && super::snapshot::snapshot_id(base) == Some(new.id)
             && self.holds_all(base, &rewritten, ingested).await
         {
-            return Ok(Ended { record: base.clone(), held_back: None, stored: None });
+            return Ok(Ended { record: base.clone(), held_back: None, stored: None, verified: None });
         }
         // From here on the lease exists, so what is barred is known.
         let record = self.writer.open().await?;
-        // Both are waited for, whatever becomes of the other: what is intended may be taken back.
-        let following = Box::pin(self.writer.follow_base_or_copy(&mut new));
-        let (copied, intended) = futures::future::join(following, intend(record)).await;
-        intended?;
-        let copied = copied?;
-        let hit = self.hit(&changes);
+        if let Some(earlier) = &request.earlier {
+            self.writer.follow_earlier(&earlier.record).await?;
+            let lacking = self.with_chunk(&changes, |id| self.writer.lacks(id));
+            if !lacking.is_empty() {
+                let again = Arc::clone(&rewritten);
+                ingested = blocking(move || Ok(again.store(&lacking)?.1)).await?;
+            }
+        }
+        let is_trusted = request.trusts_base && self.writer.trusts_base(&mut new).await?;
+        // On the heap: they are large, and passed on.
+        let looking = is_trusted.then(|| Box::pin(self.writer.look_at_base()));
+        let uploading = Box::pin(async {
+            // Both are waited for, whatever becomes of the other: what is intended may be taken back.
+            let looked = async { if let Some(looking) = looking { looking.await } else { Ok(()) } };
+            let (looked, intended) = futures::future::join(looked, intend(record)).await;
+            intended.and(looked)
+        });
+        let copied = match is_trusted {
+            true => Ingested::default(),
+            false => Box::pin(self.writer.follow_base_or_copy(&mut new)).await?,
+        };
+        // Those that need a chunk which the base turned out to have lost.
+        let hit = self.with_chunk(&changes, |id| self.writer.has_lost(id));
         if !hit.is_empty() {
             ingested = blocking(move || Ok(rewritten.store(&hit)?.1)).await?;
         }
@@ -238,13 +275,15 @@ impl MountSource<'_> {
         if let (Some(hold), Some(held)) = (self.hold, &held_back) {
             self.writer.tell_held_back(hold.handle(), &held.reason);
         }
-        let Finished { record, tree, .. } = self.writer.finish_planned(new, Some(&places), describe).await?;
+        let beside = Beside { hold: self.hold.filter(|_| held_back.is_none()), uploading };
+        let finishing = self.writer.finish_beside(new, Some(&places), beside, describe);
+        let (Finished { record, tree, .. }, verified) = Box::pin(finishing).await?;
         let (store, kept) = (self.store.clone(), Arc::clone(&tree));
         let (id, generation) = (record.record, record.generation);
         // The next mount on this host finds it here. Nobody waits for that.
         tokio::task::spawn_blocking(move || kept.remember(&store, id, generation));
-        let stored = Some(Stored { record: record.clone(), tree });
-        Ok(Ended { record, held_back, stored })
+        let stored = Some(Stored { record: record.clone(), tree, untold: None });
+        Ok(Ended { record, held_back, stored, verified })
     }
 
     /// The tree that the changes make of the base. If the base's segments were moved since it was read, they are
@@ -279,9 +318,9 @@ impl MountSource<'_> {
         ingested.new_chunks == 0 && now.is_ok_and(|now| now.damage == base.damage)
     }
 
-    /// Those of the changed files, in their order, that need a chunk which the base turned out to have lost.
-    fn hit(&self, changes: &[TreeChange]) -> Vec<usize> {
-        let is_hit = |entry: &Entry| entry.chunks().any(|(id, _)| self.writer.has_lost(&id));
+    /// Those of the changed files, in their order, that need a chunk of this kind.
+    fn with_chunk(&self, changes: &[TreeChange], is_such: impl Fn(&ChunkId) -> bool) -> Vec<usize> {
+        let is_hit = |entry: &Entry| entry.chunks().any(|(id, _)| is_such(&id));
         let rewritten = changes.iter().filter_map(TreeChange::rewritten).enumerate();
         rewritten.filter(|(_, (entry, _))| is_hit(entry)).map(|(number, _)| number).collect()
     }

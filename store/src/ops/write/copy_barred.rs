@@ -118,7 +118,7 @@ impl SnapshotWriter {
 
     /// The chunks that this write neither stores nor may refer to, once each, with their length. A damaged chunk
     /// stays so: whoever builds on it has no other.
-    async fn not_in_base(&self, tree: &mut NewTree) -> Result<BTreeMap<ChunkId, u32>> {
+    pub(super) async fn not_in_base(&self, tree: &mut NewTree) -> Result<BTreeMap<ChunkId, u32>> {
         let is_not_lost = |known: &DedupIndex, id: &ChunkId| known.locate_lost(id).is_none();
         Ok(self.lacking_in(tree, is_not_lost).await?.into_iter().collect())
     }

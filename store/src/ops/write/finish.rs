@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::SnapshotWriter;
 use crate::{
     Result,
-    catalog::clock,
+    catalog::{clock, lock::Hold, pointer::VerifiedFlip},
     content::{
         chunk_fetcher::startup::StartupRanges,
         damage::DamagedFrames,
@@ -35,6 +35,14 @@ pub(in crate::ops) struct Finished {
     pub taken_over: TakenOver,
 }
 
+/// What is done while a write ends.
+pub(super) struct Beside<'a, F> {
+    /// Whose flip is verified while the record becomes live.
+    pub hold: Option<&'a Hold>,
+    /// What happens while the metadata is uploaded. Unless it succeeds, the record does not become live.
+    pub uploading: F,
+}
+
 impl SnapshotWriter {
     /// Stores the metadata once all packs are durable, then makes the record live. `describe`
     /// fills in what only the source knows.
@@ -45,10 +53,22 @@ impl SnapshotWriter {
     /// The same, with a plan for these `places`, which are read first.
     pub async fn finish_planned(
         &mut self,
-        mut tree: NewTree,
+        tree: NewTree,
         places: Option<&StartupRanges>,
         describe: impl FnOnce(&mut Record),
     ) -> Result<Finished> {
+        let beside = Beside { hold: None, uploading: std::future::ready(Ok(())) };
+        self.finish_beside(tree, places, beside, describe).await.map(|(finished, _)| finished)
+    }
+
+    /// The same, and what else must be done meanwhile, so that nobody waits for it by itself.
+    pub(super) async fn finish_beside(
+        &mut self,
+        mut tree: NewTree,
+        places: Option<&StartupRanges>,
+        beside: Beside<'_, impl Future<Output = Result<()>>>,
+        describe: impl FnOnce(&mut Record),
+    ) -> Result<(Finished, Option<VerifiedFlip>)> {
         let packs = self.uploader.finish().await?;
         let write = self.lease.open().await?;
         self.open_left_behind(&mut tree).await?;
@@ -74,9 +94,12 @@ impl SnapshotWriter {
         self.lease.allow(packs.stored_bytes + pack.bytes.len() as u64)?;
         let taken_over = self.take_over(&mut packs, &content);
         let indexed: Vec<PackId> = packs.index.iter().map(|pack| pack.pack).collect();
-        let uploading = self.lease.upload_metadata(packs, &pack);
-        let (durable, startup) = futures::future::join(uploading, planned(places, &tree)).await;
+        let uploading = Box::pin(self.lease.upload_metadata(packs, &pack));
+        // All are waited for, whatever becomes of the others: what is intended may be taken back.
+        let (durable, startup, allowed) =
+            futures::future::join3(uploading, Box::pin(planned(places, &tree)), beside.uploading).await;
         let durable = durable?;
+        allowed?;
         self.forget(indexed);
         let complete = |record: &mut Record| {
             record.content = Some(content);
@@ -95,8 +118,16 @@ impl SnapshotWriter {
                 handle.tell_held_back(record, reason).await;
             }
         };
-        let record = self.lease.make_live_after(&durable, complete, tell).await?;
-        Ok(Finished { record, tree, taken_over })
+        let living = Box::pin(self.lease.make_live_after(&durable, complete, tell));
+        let (record, verified) = match beside.hold {
+            // Before anything is sent: what is seen of the pointer is older than the live record.
+            Some(hold) => {
+                let seen = hold.seen().await;
+                Box::pin(hold.verified(seen, living)).await?
+            }
+            None => (living.await?, None),
+        };
+        Ok((Finished { record, tree, taken_over }, verified))
     }
 
     /// Of the packs that earlier writes have left, those that the snapshot needs go into its index.

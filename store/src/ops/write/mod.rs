@@ -9,6 +9,7 @@ mod base;
 pub mod commit;
 mod copy_barred;
 mod draft;
+mod earlier;
 mod finish;
 mod index_loading;
 mod kept_segments;
@@ -21,6 +22,7 @@ pub(super) use finish::Finished;
 use std::{collections::HashSet, path::Path, sync::Arc};
 
 use draft::draft;
+use finish::Beside;
 use index_loading::IndexLoading;
 
 use super::write::snapshot::About;

@@ -3,6 +3,7 @@
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use store::{
+    Error,
     bucket::{Bucket, Key, MemoryBucket},
     content::ingest::{Cutter, Files},
     format::tree::Kind,
@@ -11,7 +12,7 @@ use store::{
         read::open::Opened,
         verify,
         write::{
-            commit::whole as commit,
+            commit::{Request, whole as commit},
             snapshot::{Outcome, Report},
         },
     },
@@ -38,7 +39,8 @@ async fn base(fixture: &StoreFixture) -> commit::Base {
     commit::Base { record, metadata: Arc::new(metadata) }
 }
 
-/// Commits what `base` holds without one of its files. `meanwhile` happens before it is published.
+/// Commits what `base` holds without one of its files. `meanwhile` happens before it is published. As a mount does, it
+/// takes for granted that the base is as it was read, and begins anew if it is not.
 async fn commit_without(
     fixture: &StoreFixture,
     base: commit::Base,
@@ -49,25 +51,34 @@ async fn commit_without(
     let (mut entries, _) = base.metadata.decode().unwrap();
     entries.retain(|entry| !entry.path.to_string().ends_with(file));
     fs::remove_file(source.join(file)).unwrap();
-    let tree = commit::Tree { entries, changed: Vec::new(), skipped: Default::default(), bytes: 1 };
     let hold = fixture.handle("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
-    let intend = async |_| {
-        meanwhile().await;
-        Ok(())
-    };
-    let committed = commit::commit(
-        &fixture.store,
-        commit_request(&fixture.lineage, source),
-        tree,
-        Arc::new(NoFiles),
-        Some(base),
-        Some(&hold),
-        intend,
-        Arc::new(Silent),
-    );
-    let (report, stored) = committed.await.unwrap();
-    hold.release().await.unwrap();
-    (report, stored.unwrap())
+    let mut meanwhile = Some(meanwhile);
+    for trusts_base in [true, false] {
+        let request = Request { trusts_base, ..commit_request(&fixture.lineage, source) };
+        let entries = entries.clone();
+        let tree = commit::Tree { entries, changed: Vec::new(), skipped: Default::default(), bytes: 1 };
+        let on = commit::Base { record: base.record.clone(), metadata: Arc::clone(&base.metadata) };
+        let intend = async |_| {
+            if let Some(meanwhile) = meanwhile.take() {
+                meanwhile().await;
+            }
+            Ok(())
+        };
+        let (files, silent) = (Arc::new(NoFiles), Arc::new(Silent));
+        let committed =
+            commit::commit(&fixture.store, request, tree, files, Some(on), Some(&hold), intend, silent);
+        match committed.await {
+            Err(Error::WriteRevoked { .. }) if trusts_base => {
+                assert_eq!(fixture.current().await.unwrap().record, base.record.record);
+            }
+            committed => {
+                let (report, stored) = committed.unwrap();
+                hold.release().await.unwrap();
+                return (report, stored.unwrap());
+            }
+        }
+    }
+    unreachable!("the last attempt ends in any case")
 }
 
 /// The current snapshot is whole, and holds what is left in `source`.
@@ -194,7 +205,7 @@ async fn commit_rewritten(fixture: &StoreFixture, base: commit::Base, source: &P
     let files = Arc::new(Rewritten(changed.iter().map(read).collect()));
     let tree = commit::Tree { entries, changed, skipped: Default::default(), bytes: 1 };
     let hold = fixture.handle("test").acquire(Default::default(), Duration::ZERO).await.unwrap();
-    let request = commit_request(&fixture.lineage, source);
+    let request = Request { trusts_base: false, ..commit_request(&fixture.lineage, source) };
     let intend = async |_| Ok(());
     let committed = commit::commit(
         &fixture.store,

@@ -51,6 +51,8 @@ pub struct Request {
     pub lineage: Lineage,
     /// What messages call the archive.
     pub name: String,
+    /// What the stream is.
+    pub form: Form,
     /// What the record says of where the bytes came from: the kind, and the name.
     pub source: (&'static str, String),
     /// What is said of the archive; it must be true.
@@ -67,6 +69,16 @@ pub struct Request {
     pub handle: Option<LineageHandle>,
     /// Looks at the databases, which are put aside for it below this directory.
     pub judge: Option<(Arc<dyn Inspector>, PathBuf)>,
+}
+
+/// What a stream is that is taken in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// An archive: a tar stream compressed by zstd, which the record calls by its digest.
+    #[default]
+    Archive,
+    /// A tar stream that is made while it is read, and that nobody keeps: the record says nothing of it.
+    Tar,
 }
 
 /// A snapshot that was made of an archive; no pointer was moved.
@@ -148,6 +160,7 @@ impl ArchiveSource<'_> {
         let judge = judge.map(|((judge, _), scratch)| (Arc::clone(judge), scratch.path().to_owned()));
         let job = stream::ImportJob {
             name: request.name.clone(),
+            form: request.form,
             limits: Limits::of(request.max_bytes),
             manifest: request.manifest.clone(),
             exclusions: request.about.exclusions.clone(),
@@ -200,10 +213,8 @@ impl ArchiveSource<'_> {
 
     /// A live snapshot that was made of this very archive.
     async fn twin(&self, id: SnapshotId, arrived: &Arrived) -> Result<Option<Record>> {
-        let sha256 = arrived.sha256.to_string();
-        let same = |record: &Record| {
-            snapshot_id(record) == Some(id) && record.archive_sha256.as_ref() == Some(&sha256)
-        };
+        let sha256 = arrived.sha256.map(|sha256| sha256.to_string());
+        let same = |record: &Record| snapshot_id(record) == Some(id) && record.archive_sha256 == sha256;
         let live = records::live(self.store, &self.request.lineage).await?;
         Ok(live.into_iter().rfind(|record| record.state == State::Live && same(record)))
     }
@@ -224,8 +235,10 @@ fn describe(
     record.counts = totals.counts;
     (record.counts.chunks, record.counts.stored_bytes) = (chunks, stored_bytes);
     (record.counts.new_chunks, record.counts.new_bytes) = (ingested.new_chunks, ingested.new_bytes);
-    record.archive_sha256 = Some(arrived.sha256.to_string());
-    record.archive_size_bytes = Some(arrived.size);
+    if let Some(sha256) = arrived.sha256 {
+        record.archive_sha256 = Some(sha256.to_string());
+        record.archive_size_bytes = Some(arrived.size);
+    }
     let (kind, path) = &request.source;
     record.sources = vec![Source { kind: (*kind).to_owned(), path: path.clone(), unknown: Unknown::new() }];
     record.chrome_last_version = judged.chrome_last_version;

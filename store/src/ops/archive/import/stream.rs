@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Inspected, Inspector};
+use super::{Form, Inspected, Inspector};
 use crate::{
     Error, Result,
     archive::{
@@ -35,6 +35,7 @@ const MAX_ASIDE_BYTES: usize = 2048;
 /// What is to be read, and how.
 pub(super) struct ImportJob {
     pub name: String,
+    pub form: Form,
     pub limits: Limits,
     pub manifest: Option<Manifest>,
     pub exclusions: Vec<String>,
@@ -58,7 +59,10 @@ impl ImportJob {
     /// wrong with it, whatever else is.
     pub fn read(&self, ingest: &Ingest, stream: Stream, progress: &dyn Progress) -> Result<Read> {
         ingest.stream(self.threads, |feed| {
-            let intake = HashingReader::new(stream).map_err(|problem| self.error(problem))?;
+            let intake = match self.form {
+                Form::Archive => HashingReader::new(stream).map_err(|problem| self.error(problem))?,
+                Form::Tar => HashingReader::plain(stream),
+            };
             let mut reader = Reader::new(intake, self.limits);
             let members = self.members(&mut reader, feed, progress);
             if let Err(Problem::Other(error)) = members {
@@ -183,8 +187,8 @@ impl ImportJob {
             let reason = format!("it has {} bytes, and {size} in its manifest", arrived.size);
             return Err(Error::damaged(&self.name, reason));
         }
-        if arrived.sha256 != sha256 {
-            let reason = format!("its SHA-256 is {}, and {sha256} in its manifest", arrived.sha256);
+        if let Some(found) = arrived.sha256.filter(|found| *found != sha256) {
+            let reason = format!("its SHA-256 is {found}, and {sha256} in its manifest");
             return Err(Error::damaged(&self.name, reason));
         }
         Ok(())

@@ -85,7 +85,10 @@ pub async fn commit(
     };
     let committed = super::commit(store, request, changes, files, base, hold, intend, progress);
     let (report, stored) = Box::pin(committed).await?;
-    let Some(super::Stored { record, tree }) = stored else { return Ok((report, None)) };
+    let Some(super::Stored { record, tree, untold }) = stored else { return Ok((report, None)) };
+    if let (Some(hold), Some(event)) = (hold, untold) {
+        hold.tell(&event).await;
+    }
     let whole = tree.metadata().map(Arc::clone);
     let metadata = whole.ok_or_else(|| Error::Internal { what: "a tree that is not at hand".to_owned() })?;
     let (entries, locations) = metadata.decode()?;
