@@ -28,6 +28,7 @@ pub mod schemas;
 pub mod settings;
 pub mod text;
 pub mod verbs;
+pub mod workspace;
 
 mod engine;
 mod lineages;

@@ -5,7 +5,7 @@ use store::{
     catalog::{lineage_handle::LineageHandle, records},
     content::TenantStore,
     format::{pointer::Pointer, record::Record},
-    name::{ChromeMajor, Lineage, ProfileName},
+    name::{ChromeMajor, Lineage, LineageKind, ProfileName},
     ops::read::resolve::{self, Reference},
 };
 
@@ -179,6 +179,22 @@ impl Engine {
                 Err(Failure::from(error).hint("--force writes a new one in its place"))
             }
             read => Ok((read?.map(|read| read.pointer), false)),
+        }
+    }
+}
+
+/// Refuses a number that is no Chrome's for what stores or runs a browser's profile.
+pub(crate) fn require_browser(chrome_major: Option<ChromeMajor>) -> Result<(), Failure> {
+    match chrome_major.filter(|major| major.kind() != LineageKind::Chrome) {
+        None => Ok(()),
+        Some(major) => {
+            let message = format!(
+                "{major} is no major version of Chrome: numbers from {} on are for workspaces and other things",
+                ChromeMajor::FIRST_RESERVED
+            );
+            Err(Failure::usage(message).hint(
+                "say the Chrome's, for example --chrome-major 131; `pstore checkpoint` stores a workspace",
+            ))
         }
     }
 }

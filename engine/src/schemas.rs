@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 use crate::{
     failure::{codes, document::ErrorDocument},
     outcome::Outcome,
-    verbs,
+    verbs, workspace,
 };
 
 /// Every document by its name, which is that of the verb, and its schema.
 pub fn all() -> Vec<(&'static str, Value)> {
     vec![
+        ("checkpoint", of::<workspace::CheckpointOutcome>("checkpoint")),
         ("commit", of::<verbs::commit::CommitOutcome>("commit")),
         ("config-show", of::<verbs::config::ConfigShowOutcome>("config show")),
         ("delete", of::<verbs::delete::DeleteOutcome>("delete")),
@@ -55,11 +56,21 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("top", of::<verbs::top::TopOutcome>("top")),
         ("unmount", of::<verbs::unmount::UnmountOutcome>("unmount")),
         ("verify", of::<verbs::verify::VerifyOutcome>("verify")),
+        ("workspace-changes", of::<workspace::ChangesOutcome>("workspace changes")),
+        ("workspace-delete", of::<workspace::DeletedCheckpointOutcome>("workspace delete")),
+        ("workspace-events", of::<workspace::EventsOutcome>("workspace events")),
+        ("workspace-fork", of::<workspace::ForkOutcome>("workspace fork")),
+        ("workspace-history", of::<workspace::PathHistoryOutcome>("workspace history")),
+        ("workspace-list", of::<workspace::CheckpointsOutcome>("workspace list")),
+        ("workspace-revert", of::<workspace::RevertOutcome>("workspace revert")),
+        ("workspace-start", of::<workspace::WorkspaceOutcome>("workspace start")),
+        ("workspace-status", of::<workspace::WorkspaceOutcome>("workspace status")),
+        ("workspace-stop", of::<workspace::WorkspaceOutcome>("workspace stop")),
     ]
 }
 
 /// The schema of a verb's document. One whose work can end with a bad result has an error, too.
-fn of<T: Outcome>(verb: &str) -> Value {
+pub fn of<T: Outcome>(verb: &str) -> Value {
     let mut schema = document::<T>(format!("What `pstore {verb} --json` prints"));
     if T::HAS_VERDICT {
         if schema.get("anyOf").is_none() {

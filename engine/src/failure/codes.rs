@@ -40,6 +40,7 @@ const fn entry(kind: ErrorKind) -> (u8, &'static str) {
         ErrorKind::SessionBehind => (39, "session_behind"),
         ErrorKind::TenantsFailed => (40, "tenants_failed"),
         ErrorKind::Deleted => (41, "deleted"),
+        ErrorKind::CommandFailed => (42, "command_failed"),
         ErrorKind::Interrupted => (130, "interrupted"),
     }
 }
@@ -74,7 +75,7 @@ pub fn kind(name: &str) -> Option<ErrorKind> {
     KINDS.into_iter().find(|kind| entry(*kind).1 == name)
 }
 
-const KINDS: [ErrorKind; 34] = [
+const KINDS: [ErrorKind; 35] = [
     ErrorKind::Internal,
     ErrorKind::InvalidInput,
     ErrorKind::NotFound,
@@ -108,6 +109,7 @@ const KINDS: [ErrorKind; 34] = [
     ErrorKind::SessionBehind,
     ErrorKind::TenantsFailed,
     ErrorKind::Deleted,
+    ErrorKind::CommandFailed,
     ErrorKind::Interrupted,
 ];
 

@@ -7,6 +7,7 @@ use store::{
     Error, ErrorKind,
     error::{BucketError, Holder},
     id::RecordId,
+    name::ChromeMajor,
 };
 
 use self::document::ErrorDocument;
@@ -116,9 +117,19 @@ fn owner(object: &str) -> (String, Option<String>) {
     if let Some([tenant, ..]) = object.strip_prefix("content/").map(parts) {
         return (tenant.to_owned(), None);
     }
-    match object.strip_prefix("the pointer of ").unwrap_or(object).split_once(" (Chrome ") {
-        Some((name, major)) => (name.to_owned(), Some(major.trim_end_matches(')').to_owned())),
+    match object.strip_prefix("the pointer of ").unwrap_or(object).split_once(" (") {
+        Some((name, kind)) => (name.to_owned(), Some(number_of(kind.trim_end_matches(')')))),
         None => ("TENANT/PROFILE".to_owned(), None),
+    }
+}
+
+/// The number of a lineage that calls itself a `Chrome 131`, or a container.
+fn number_of(kind: &str) -> String {
+    match kind {
+        "workspace" => ChromeMajor::WORKSPACE.to_string(),
+        "project" => ChromeMajor::PROJECT.to_string(),
+        "container" => ChromeMajor::CONTAINER.to_string(),
+        other => other.rsplit(' ').next().unwrap_or(other).to_owned(),
     }
 }
 
@@ -234,6 +245,7 @@ fn advice(error: &Error) -> Option<String> {
         ErrorKind::ProfileTooLarge => "remove what is not needed, or raise max_profile_bytes of the tenant",
         ErrorKind::QuotaExceeded => "`pstore delete` what is not needed, then `pstore gc`",
         ErrorKind::InUse => "end it and run this again",
+        ErrorKind::CommandFailed => "mend the command, and run this again",
         ErrorKind::IntegrityFailed => "another snapshot can be chosen with --sha; `pstore list` shows them",
         ErrorKind::VersionMismatch => "use the Chrome it was captured with, or another snapshot",
         ErrorKind::Conflict => "run the same command again",

@@ -4,12 +4,12 @@
 //! answer is the outcome's document, or the failure's. A daemon may be older or newer than its caller: it
 //! refuses a verb or an option that it does not know, and does nothing.
 
-use std::{io, path::PathBuf};
+use std::{io, path::PathBuf, time::Duration};
 
 use fuse::mount::control;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use store::{ErrorKind, format::WRITER};
+use store::{ErrorKind, error::Holder, format::WRITER};
 
 use crate::{
     failure::{Failure, codes},
@@ -102,11 +102,27 @@ pub fn sent<T: SentOutcome>(outcome: &Result<T, Failure>) -> Value {
     }
 }
 
+/// Who holds the lock, if that is what is wrong.
+fn holder(fields: &Value) -> Option<Holder> {
+    let text = |name: &str| fields[name].as_str().map(ToOwned::to_owned);
+    let number = |name: &str| fields[name].as_u64();
+    Some(Holder {
+        run_id: text("holder_run_id")?,
+        host: text("holder_host")?,
+        host_run_id: text("holder_host_run_id")?,
+        acquired_at_ms: number("acquired_at_ms")?,
+        renewal_count: number("renewal_count")?,
+        remaining: Duration::from_millis(number("remaining_ms")?),
+        nonce: None,
+    })
+}
+
 fn failure(fields: &Value) -> Failure {
     let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
     let kind = fields["kind"].as_str().and_then(codes::kind).unwrap_or(ErrorKind::Internal);
     Failure {
         hint: text(&fields["hint"]),
+        holder: holder(fields).map(Box::new),
         ..Failure::new(kind, text(&fields["message"]).unwrap_or_default())
     }
 }

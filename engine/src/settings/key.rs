@@ -48,6 +48,15 @@ pub static STORE: Key = key("store", Kind::StoreUrl).variable("PSTORE_STORE").fl
 pub static CACHE_DIR: Key =
     key("cache_dir", Kind::Directory).variable("PSTORE_CACHE_DIR").flag("--cache-dir");
 pub static SESSION_DIR: Key = key("session_dir", Kind::Directory).variable("PSTORE_SESSION_DIR");
+pub static WORKSPACE_DIR: Key = key("workspace_dir", Kind::Directory).variable("PSTORE_WORKSPACE_DIR");
+pub static WORKSPACE_AUTO_MAX: Key =
+    key("workspace.auto_max", number("slots", 1, 64)).variable("PSTORE_WORKSPACE_AUTO_MAX").default("10");
+pub static WORKSPACE_MANUAL_MAX: Key = key("workspace.manual_max", number("slots", 0, 1000))
+    .variable("PSTORE_WORKSPACE_MANUAL_MAX")
+    .default("12");
+pub static WORKSPACE_AUTO_INTERVAL: Key = key("workspace.auto_interval", number("seconds", 1, 7 * 86_400))
+    .variable("PSTORE_WORKSPACE_AUTO_INTERVAL")
+    .default("300");
 pub static RETRY_SECONDS: Key =
     key("retry_seconds", number("seconds", 0, u64::MAX)).variable("PSTORE_RETRY_SECONDS").default("60");
 pub static S3_ENDPOINT: Key = key("s3.endpoint", Kind::Endpoint)
@@ -127,10 +136,14 @@ pub static TENANT_MAX_COUNT: Key = key("retention.tenant_max_count", number("sna
 pub static TENANT_MAX_BYTES: Key = key("retention.tenant_max_bytes", Kind::Bytes);
 
 /// The settings of the whole program.
-pub static PROGRAM: [&Key; 20] = [
+pub static PROGRAM: [&Key; 24] = [
     &STORE,
     &CACHE_DIR,
     &SESSION_DIR,
+    &WORKSPACE_DIR,
+    &WORKSPACE_AUTO_MAX,
+    &WORKSPACE_MANUAL_MAX,
+    &WORKSPACE_AUTO_INTERVAL,
     &RETRY_SECONDS,
     &S3_ENDPOINT,
     &S3_REGION,

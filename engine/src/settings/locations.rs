@@ -48,6 +48,30 @@ impl Settings {
         }
     }
 
+    /// Where workspaces keep their settings, their slots and their events.
+    pub fn workspaces(&self) -> Result<PathBuf, Failure> {
+        match self.of(None).value(&key::WORKSPACE_DIR) {
+            Some(Value::Path(root)) => {
+                private::require(&root, "workspaces", "PSTORE_WORKSPACE_DIR")?;
+                Ok(root)
+            }
+            _ => Err(Failure::usage("without HOME there is no place for the events of a workspace")
+                .hint("set PSTORE_WORKSPACE_DIR")),
+        }
+    }
+
+    /// The pools of a workspace that is started: slots of the ring, named slots, and seconds between automatic
+    /// checkpoints.
+    pub fn workspace_pools(&self) -> (u64, u64, u64) {
+        let view = self.of(None);
+        let number = |key, default| view.number(key).unwrap_or(default);
+        (
+            number(&key::WORKSPACE_AUTO_MAX, 10),
+            number(&key::WORKSPACE_MANUAL_MAX, 12),
+            number(&key::WORKSPACE_AUTO_INTERVAL, 300),
+        )
+    }
+
     /// The server of the store, as it would be typed.
     pub fn server(&self) -> (Option<String>, Option<String>) {
         let view = self.of(None);
@@ -88,6 +112,9 @@ impl Settings {
         } else if is(&key::SESSION_DIR) {
             let state = self.environment.user_directory("XDG_STATE_HOME", ".local/state")?;
             Some(Value::Path(state.join("pstore/sessions")))
+        } else if is(&key::WORKSPACE_DIR) {
+            let state = self.environment.user_directory("XDG_STATE_HOME", ".local/state")?;
+            Some(Value::Path(state.join("pstore/workspaces")))
         } else if is(&key::S3_REGION) {
             let needed = has_endpoint() && !self.environment.tells_a_region();
             needed.then(|| Value::Text(NO_REGION.to_owned()))

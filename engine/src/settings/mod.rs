@@ -193,7 +193,13 @@ impl Settings {
     /// Digits that are the same for all hosts with the same settings, wherever each of them comes from, and tell
     /// nothing else of them. What is about this host alone plays no part.
     pub fn digest(&self) -> String {
-        let host = [&key::CACHE_DIR, &key::SESSION_DIR, &key::HOST_NAME, &key::METRICS_TEXTFILE];
+        let host = [
+            &key::CACHE_DIR,
+            &key::SESSION_DIR,
+            &key::WORKSPACE_DIR,
+            &key::HOST_NAME,
+            &key::METRICS_TEXTFILE,
+        ];
         let is_shared = |key: &Key| !host.iter().any(|own| std::ptr::eq(*own, key));
         let mut scopes = vec![None];
         for tenant in self.tenants() {

@@ -39,6 +39,7 @@ use crate::{
     engine::threads,
     failure::Failure,
     foreign,
+    lineages::require_browser,
     names::{ActorName, LineageName},
     observer::{CaptureResult, CaptureSource, Captured, Observation},
     outcome::Outcome,
@@ -354,6 +355,7 @@ impl Engine {
             expected: expected(tenant, &lineage.name),
         };
         import::Request {
+            form: import::Form::Archive,
             lineage: lineage.clone(),
             name,
             source: ("archive", source),
@@ -382,7 +384,7 @@ impl Engine {
         captured.warnings.iter().for_each(|warning| self.warn(warning));
         ImportOutcome {
             captured,
-            archive_sha256: Some(arrived.sha256.to_string()),
+            archive_sha256: arrived.sha256.map(|sha256| sha256.to_string()),
             archive_size_bytes: Some(arrived.size),
         }
     }
@@ -406,6 +408,7 @@ fn chrome_major(
     file: &Path,
     manifest: Option<&Manifest>,
 ) -> Result<ChromeMajor, Failure> {
+    require_browser(request.chrome_major)?;
     match (request.chrome_major, manifest.map(|manifest| manifest.chrome_major_version)) {
         (Some(given), Some(told)) if given != told => {
             let reason = format!("the archive is of Chrome {told}, and not of Chrome {given}");

@@ -25,6 +25,7 @@ use crate::{
     captures::{CaptureJob, CaptureMode, CaptureOptions, CapturedFields, ProfileToCapture},
     copies,
     failure::Failure,
+    lineages::require_browser,
     observer::CaptureSource,
     outcome::Outcome,
 };
@@ -88,6 +89,7 @@ impl Engine {
     /// Stores a directory as the next snapshot of its profile.
     pub async fn snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotOutcome, Failure> {
         request.capture.check()?;
+        require_browser(request.chrome_major)?;
         if request.capture.mode == CaptureMode::Hot {
             return self.snapshot_running(request).await;
         }

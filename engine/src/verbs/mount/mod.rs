@@ -13,6 +13,7 @@ use crate::{
     Engine,
     failure::Failure,
     host::supervise::{self, Signals},
+    lineages::require_browser,
     mount::{
         Notes,
         call::SentOutcome,
@@ -115,6 +116,9 @@ impl Engine {
             return Err(Failure::usage("--upgrade-from goes with a mount that takes the lock"));
         }
         request.load.check(request.chrome_major)?;
+        if request.mode == Mode::Locked {
+            require_browser(request.chrome_major)?;
+        }
         self.check_work_in_progress(request)?;
         // A mountpoint whose daemon is stuck would not even tell that it is stale.
         LiveMount::all(&self.settings)?;

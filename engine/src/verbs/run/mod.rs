@@ -22,6 +22,7 @@ use crate::{
     copies,
     failure::{Failure, document::ErrorFields},
     host::{supervise::Signals, user::User},
+    lineages::require_browser,
     mount::publication::require_loadable,
     outcome::{LineageFields, LoadResult, Outcome},
     text::size,
@@ -73,6 +74,7 @@ impl Engine {
         request.capture.check()?;
         request.capture.require_cold("a run, which captures when its command has ended,")?;
         request.load.check(request.chrome_major)?;
+        require_browser(request.chrome_major)?;
         let reference = request.reference()?;
         if let (true, Some(reference)) = (request.from_wip, reference) {
             return Err(Failure::usage(format!(

@@ -1,0 +1,319 @@
+//! `compare` tells how a directory differs from a snapshot, without storing anything.
+//!
+//! A file that has not been touched since the checkpoint began, by the time that the system keeps for itself, is the same.
+//! Of the others the content is compared, chunk by chunk, by digests: nothing is fetched but the tree.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+use rustix::fs::{Mode, OFlags};
+use store::{
+    ErrorKind,
+    content::TenantStore,
+    format::{
+        record::Record,
+        tree::{Entry, Extent, Kind, TreePath},
+    },
+    id::ChunkKey,
+    ops::read::browse,
+    tree::{
+        root_dir::RootDir,
+        walk::{FileState, walk},
+    },
+};
+
+use super::outcome::{ChangeKind, PathKind};
+use crate::failure::Failure;
+
+/// By how much the clock of a file system may lag behind that of the host.
+const SLACK_MS: u64 = 1000;
+const THREADS: usize = 2;
+
+/// A path as it is now.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    pub entry: Entry,
+    pub state: Option<FileState>,
+}
+
+/// A path that differs.
+#[derive(Clone, Debug)]
+pub(crate) struct Difference {
+    pub path: TreePath,
+    pub change: ChangeKind,
+    /// As the checkpoint has it; a hard link as the file that it links to.
+    pub before: Option<Entry>,
+    pub after: Option<Entry>,
+    /// Nothing but the time of a directory, which changes with what is in it.
+    pub is_time_of_directory: bool,
+}
+
+/// The part of a tree that is looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope(pub Option<TreePath>);
+
+impl Scope {
+    /// Whether a path is the one that is looked at, or below it.
+    pub fn holds(&self, path: &TreePath) -> bool {
+        match &self.0 {
+            None => true,
+            Some(top) => path == top || is_below(path, top),
+        }
+    }
+
+    /// Whether a path is a directory on the way to the one that is looked at.
+    pub fn is_led_to_by(&self, path: &TreePath) -> bool {
+        !path.is_root() && self.0.as_ref().is_some_and(|top| is_below(top, path))
+    }
+
+    /// Whether something of it may be there or below.
+    fn may_be_in(&self, path: &TreePath) -> bool {
+        path.is_root() || self.holds(path) || self.is_led_to_by(path)
+    }
+}
+
+pub(crate) fn is_below(path: &TreePath, top: &TreePath) -> bool {
+    if top.is_root() {
+        return !path.is_root();
+    }
+    path.as_bytes().strip_prefix(top.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"))
+}
+
+/// What a path is.
+pub(crate) fn kind(entry: &Entry) -> PathKind {
+    match entry.kind {
+        Kind::File { .. } | Kind::HardLink { .. } => PathKind::File,
+        Kind::Directory => PathKind::Directory,
+        Kind::Symlink { .. } => PathKind::Symlink,
+        _ => PathKind::Special,
+    }
+}
+
+/// The size of a file.
+pub(crate) fn size(entry: &Entry) -> Option<u64> {
+    matches!(entry.kind, Kind::File { .. }).then(|| entry.size())
+}
+
+/// The path that a person means, from the top of the workspace.
+pub(crate) fn tree_path(directory: &Path, path: &Path) -> Result<TreePath, Failure> {
+    use std::os::unix::ffi::OsStrExt;
+    let within = match path.is_absolute() {
+        true => path.strip_prefix(directory).map_err(|_| {
+            let message = format!("{} is not in the workspace {}", path.display(), directory.display());
+            Failure::usage(message).hint("name a path from the top of the workspace, as src/main.py")
+        })?,
+        false => path,
+    };
+    let parts: Vec<&[u8]> = within
+        .components()
+        .filter(|part| !matches!(part, std::path::Component::CurDir))
+        .map(|part| part.as_os_str().as_bytes())
+        .collect();
+    TreePath::new(parts.join(&b'/')).map_err(|error| {
+        Failure::usage(format!("{} is no path in a workspace: {error}", path.display()))
+            .hint("name a path from the top of the workspace, as src/main.py")
+    })
+}
+
+/// The snapshot's entries in a scope and on the way to it, hard links as the files behind them.
+pub(crate) async fn stored(
+    tenant: &TenantStore,
+    record: &Record,
+    scope: &Scope,
+) -> Result<BTreeMap<TreePath, Entry>, Failure> {
+    let all = browse::entries(tenant, record).await?;
+    let entries = all.iter().filter(|entry| scope.holds(&entry.path) || scope.is_led_to_by(&entry.path));
+    Ok(entries.map(|entry| (entry.path.clone(), behind(&all, entry))).collect())
+}
+
+fn behind(all: &[Entry], entry: &Entry) -> Entry {
+    match browse::file(all, entry) {
+        Some(file) => Entry { path: entry.path.clone(), ..file.clone() },
+        None => entry.clone(),
+    }
+}
+
+/// The directory's entries in a scope and on the way to it, as they are now.
+pub(crate) fn live(
+    root: &RootDir,
+    scope: &Scope,
+    exclusions: &[String],
+) -> Result<BTreeMap<TreePath, Live>, Failure> {
+    let mut found: BTreeMap<TreePath, Live> = BTreeMap::new();
+    let mut links = Vec::new();
+    let is_excluded = |path: &TreePath| {
+        !scope.may_be_in(path) || exclusions.iter().any(|name| name.as_bytes() == path.as_bytes())
+    };
+    walk(root, &is_excluded, THREADS, &mut |walked| {
+        let Entry { path, kind, .. } = &walked.entry;
+        match kind {
+            Kind::HardLink { target } => links.push((path.clone(), target.clone())),
+            _ => {
+                let live = Live { entry: walked.entry.clone(), state: walked.file.map(|file| file.state) };
+                found.insert(path.clone(), live);
+            }
+        }
+        Ok(())
+    })?;
+    for (path, target) in links {
+        // What the link was to may lie outside of the scope; then it is what links look like.
+        if let Some(file) = found.get(&target).cloned() {
+            let entry = Entry { path: path.clone(), ..file.entry };
+            found.insert(path, Live { entry, state: file.state });
+        }
+    }
+    found.retain(|path, _| scope.holds(path) || scope.is_led_to_by(path));
+    Ok(found)
+}
+
+/// Everything in a scope that differs, in order.
+pub(crate) fn differences(
+    root: &RootDir,
+    key: &ChunkKey,
+    before: BTreeMap<TreePath, Entry>,
+    mut after: BTreeMap<TreePath, Live>,
+    began_ms: u64,
+) -> Result<Vec<Difference>, Failure> {
+    let mut found = Vec::new();
+    for (path, old) in before {
+        let Some(new) = after.remove(&path) else {
+            found.push(difference(path, ChangeKind::Deleted, Some(old), None));
+            continue;
+        };
+        let time_of_directory = matches!(old.kind, Kind::Directory) && old.meta.mtime != new.entry.meta.mtime;
+        match changed(root, key, &path, &old, &new, began_ms)? {
+            Some(change) => found.push(difference(path, change, Some(old), Some(new.entry))),
+            None if time_of_directory => found.push(Difference {
+                is_time_of_directory: true,
+                ..difference(path, ChangeKind::Metadata, Some(old), Some(new.entry))
+            }),
+            None => {}
+        }
+    }
+    found.extend(
+        after.into_iter().map(|(path, new)| difference(path, ChangeKind::Created, None, Some(new.entry))),
+    );
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+/// A directory on the way that the checkpoint has and that is none now: what lies in it has no place without it.
+pub(crate) fn is_lost_way(difference: &Difference) -> bool {
+    let is_directory =
+        |entry: &Option<Entry>| entry.as_ref().is_some_and(|entry| matches!(entry.kind, Kind::Directory));
+    is_directory(&difference.before) && !is_directory(&difference.after)
+}
+
+fn difference(path: TreePath, change: ChangeKind, before: Option<Entry>, after: Option<Entry>) -> Difference {
+    Difference { path, change, before, after, is_time_of_directory: false }
+}
+
+/// In what way a path differs that is there before and after.
+fn changed(
+    root: &RootDir,
+    key: &ChunkKey,
+    path: &TreePath,
+    old: &Entry,
+    new: &Live,
+    began_ms: u64,
+) -> Result<Option<ChangeKind>, Failure> {
+    let has_other_mode = old.meta.mode != new.entry.meta.mode;
+    match (&old.kind, &new.entry.kind) {
+        (Kind::Directory, Kind::Directory) => {}
+        (Kind::Symlink { target: old }, Kind::Symlink { target: new }) => {
+            return Ok((old != new).then_some(ChangeKind::Modified));
+        }
+        (Kind::File { size: old_size, extents }, Kind::File { size: new_size, .. }) => {
+            if old_size != new_size {
+                return Ok(Some(ChangeKind::Modified));
+            }
+            let has_other_time = old.meta.mtime != new.entry.meta.mtime;
+            let is_untouched = !has_other_time && new.state.is_some_and(|state| is_before(&state, began_ms));
+            if !is_untouched && !is_content(root, key, path, extents)? {
+                return Ok(Some(ChangeKind::Modified));
+            }
+            if has_other_time {
+                return Ok(Some(ChangeKind::Metadata));
+            }
+        }
+        _ => return Ok(Some(ChangeKind::Modified)),
+    }
+    Ok(has_other_mode.then_some(ChangeKind::Metadata))
+}
+
+fn is_before(state: &FileState, began_ms: u64) -> bool {
+    let ctime_ms = state.ctime.seconds.saturating_mul(1000) + i64::from(state.ctime.nanos / 1_000_000);
+    u64::try_from(ctime_ms).unwrap_or(0) + SLACK_MS < began_ms
+}
+
+/// Whether a file of the right size has just this content. One that cannot be opened any more has not.
+fn is_content(root: &RootDir, key: &ChunkKey, path: &TreePath, extents: &[Extent]) -> Result<bool, Failure> {
+    let file = match open_file(root, path) {
+        Ok(Some(file)) => file,
+        Ok(None) => return Ok(false),
+        Err(error) => {
+            let message = format!("{} cannot be read: {error}", root.display(path).display());
+            return Err(Failure::new(ErrorKind::Io, message));
+        }
+    };
+    let mut file = io::BufReader::with_capacity(256 << 10, file);
+    let mut buffer = Vec::new();
+    for extent in extents {
+        if let Extent::Hole(len) = extent {
+            if !is_zero(&mut file, *len) {
+                return Ok(false);
+            }
+            continue;
+        }
+        buffer.clear();
+        let read = (&mut file).take(extent.len()).read_to_end(&mut buffer);
+        let is_whole = read.is_ok_and(|read| read as u64 == extent.len());
+        let is_same = is_whole
+            && match extent {
+                Extent::Hole(_) => false,
+                Extent::Inline(bytes) => buffer.as_slice() == &bytes[..],
+                Extent::Chunk { id, .. } => key.id_of(&buffer) == *id,
+            };
+        if !is_same {
+            return Ok(false);
+        }
+    }
+    Ok(file.read(&mut [0; 1]).is_ok_and(|more| more == 0))
+}
+
+/// Whether the next bytes are zeros, read piece by piece: a hole may be as large as it likes.
+fn is_zero(file: &mut impl Read, len: u64) -> bool {
+    let (mut left, mut piece) = (len, vec![0; 64 << 10]);
+    while left > 0 {
+        let part = left.min(piece.len() as u64) as usize;
+        if file.read_exact(&mut piece[..part]).is_err() || piece[..part].iter().any(|byte| *byte != 0) {
+            return false;
+        }
+        left -= part as u64;
+    }
+    true
+}
+
+/// Opens a regular file beneath the root, following no link and waiting for nobody; `None` if it is none.
+pub(crate) fn open_file(root: &RootDir, path: &TreePath) -> io::Result<Option<File>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    match root.open_at(path.as_bytes(), flags, Mode::empty()) {
+        Ok(fd) => {
+            let file = File::from(fd);
+            Ok(Some(file).filter(|file| file.metadata().is_ok_and(|found| found.is_file())))
+        }
+        Err(error) => match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+            Some(
+                rustix::io::Errno::NOENT
+                | rustix::io::Errno::NOTDIR
+                | rustix::io::Errno::LOOP
+                | rustix::io::Errno::NXIO,
+            ) => Ok(None),
+            _ => Err(error),
+        },
+    }
+}

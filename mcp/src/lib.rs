@@ -1,0 +1,29 @@
+//! `mcp` offers agents the checkpoints of a workspace as tools of the Model Context Protocol.
+//!
+//! ```text
+//! stdio, http ──> agent_server ──> tools ──> engine
+//!                      └──────> workspaces
+//! ```
+//!
+//! [`AgentServer`] speaks the protocol, [`Workspaces`] says which directories its caller may reach, and each tool makes one
+//! request of [`engine::Engine`]. An answer is short: counts first, lists in pages. A failure says which tool to call next.
+
+#![warn(missing_docs)]
+
+pub mod documents;
+pub mod http;
+pub mod stdio;
+pub mod workspaces;
+
+mod agent_server;
+mod answer;
+mod call;
+mod checkpoint;
+mod page;
+mod progress;
+mod relative_path;
+mod tool;
+mod tools;
+
+pub use agent_server::AgentServer;
+pub use workspaces::Workspaces;

@@ -1,0 +1,173 @@
+//! `body` says to a daemon how a restored container is to be made: as it was, with the volumes it has now.
+
+use std::collections::HashMap;
+
+use bollard::models::{
+    ContainerConfig, ContainerCreateBody, EndpointSettings, HostConfig, Mount, MountType, NetworkingConfig,
+};
+use engine::failure::Failure;
+
+use super::description::{ContainerDescription, MountKind};
+use crate::docker::Docker;
+
+/// Says of a container which snapshot it was made of.
+pub(super) const RESTORED_FROM: &str = "pstore.restored-from";
+/// Networks that every daemon has.
+const BUILT_IN: [&str; 4] = ["none", "host", "default", "bridge"];
+
+/// How the container is to be made. `volumes` has the new name of each volume. Adds to `warnings` what cannot be as it was.
+pub(super) async fn body(
+    docker: &Docker,
+    description: &ContainerDescription,
+    (image, restored_from): (&str, &str),
+    volumes: &HashMap<String, String>,
+    warnings: &mut Vec<String>,
+) -> Result<ContainerCreateBody, Failure> {
+    let config = description.config()?;
+    let host = description.host_config()?;
+    let (networking, network_mode) = networks(docker, description, &host, warnings).await?;
+    let mut labels = config.labels.clone().unwrap_or_default();
+    labels.insert(RESTORED_FROM.to_owned(), restored_from.to_owned());
+    // What Docker makes up is the first digits of the id, which is another one now.
+    let hostname = config.hostname.clone().filter(|name| !description.id.starts_with(name.as_str()));
+    let ContainerConfig {
+        domainname,
+        user,
+        attach_stdin,
+        attach_stdout,
+        attach_stderr,
+        exposed_ports,
+        tty,
+        open_stdin,
+        stdin_once,
+        env,
+        cmd,
+        healthcheck,
+        args_escaped,
+        working_dir,
+        entrypoint,
+        on_build,
+        stop_signal,
+        stop_timeout,
+        shell,
+        ..
+    } = config;
+    Ok(ContainerCreateBody {
+        hostname,
+        domainname,
+        user,
+        attach_stdin,
+        attach_stdout,
+        attach_stderr,
+        exposed_ports,
+        tty,
+        open_stdin,
+        stdin_once,
+        env,
+        cmd,
+        healthcheck,
+        args_escaped,
+        image: Some(image.to_owned()),
+        volumes: None,
+        working_dir,
+        entrypoint,
+        network_disabled: Some(network_mode.as_deref() == Some("none")),
+        on_build,
+        labels: Some(labels),
+        stop_signal,
+        stop_timeout,
+        shell,
+        host_config: Some(HostConfig {
+            // Every mount is said anew below, by the names that volumes have now.
+            binds: Some(binds(description)),
+            mounts: Some(mounts(description, volumes)),
+            volumes_from: None,
+            network_mode,
+            container_id_file: None,
+            links: None,
+            ..host
+        }),
+        networking_config: Some(networking),
+    })
+}
+
+fn mounts(description: &ContainerDescription, volumes: &HashMap<String, String>) -> Vec<Mount> {
+    let mount = |typ, source, row: &super::description::MountRow| Mount {
+        target: Some(row.destination.clone()),
+        source,
+        typ: Some(typ),
+        read_only: Some(row.read_only),
+        ..Default::default()
+    };
+    let rows = description.mounts.iter().filter_map(|row| match row.kind {
+        MountKind::Volume => {
+            let name = row.name.as_ref()?;
+            let now = volumes.get(name).unwrap_or(name).clone();
+            Some(mount(MountType::VOLUME, Some(now), row))
+        }
+        // A new one, as Docker would make for a new container.
+        MountKind::AnonymousVolume => Some(mount(MountType::VOLUME, None, row)),
+        // Those of the host's configuration stay there; directories of the host are said apart.
+        MountKind::Bind | MountKind::Tmpfs | MountKind::Other => None,
+    });
+    rows.collect()
+}
+
+/// In the older way to say it, which makes a directory that this host does not have.
+fn binds(description: &ContainerDescription) -> Vec<String> {
+    let binds = description.mounts.iter().filter(|row| row.kind == MountKind::Bind);
+    let said = binds.filter_map(|row| {
+        let way = if row.read_only { "ro" } else { "rw" };
+        Some(format!("{}:{}:{way}", row.source.as_deref()?, row.destination))
+    });
+    said.collect()
+}
+
+/// The networks of the container that this daemon has, and which of them is the first.
+async fn networks(
+    docker: &Docker,
+    description: &ContainerDescription,
+    host: &HostConfig,
+    warnings: &mut Vec<String>,
+) -> Result<(NetworkingConfig, Option<String>), Failure> {
+    let mut mode = host.network_mode.clone();
+    if mode.as_deref().is_some_and(|mode| mode.starts_with("container:")) {
+        warnings.push("it shared the network of another container, and has none now".to_owned());
+        mode = Some("none".to_owned());
+    }
+    let mut endpoints = HashMap::new();
+    for name in description.networks.keys().filter(|name| !BUILT_IN.contains(&name.as_str())) {
+        if docker
+            .api
+            .inspect_network(name, None::<bollard::query_parameters::InspectNetworkOptions>)
+            .await
+            .is_err()
+        {
+            warnings
+                .push(format!("there is no network {name} here: `docker network create {name}` makes one"));
+            if mode.as_deref() == Some(name) {
+                mode = Some("none".to_owned());
+            }
+            continue;
+        }
+        let stored = description.endpoint(name)?;
+        let aliases = stored.aliases.map(|aliases| {
+            aliases.into_iter().filter(|alias| !description.id.starts_with(alias.as_str())).collect()
+        });
+        // Addresses are the daemon's to give.
+        let endpoint = EndpointSettings {
+            aliases,
+            links: stored.links,
+            driver_opts: stored.driver_opts,
+            ..Default::default()
+        };
+        endpoints.insert(name.clone(), endpoint);
+    }
+    // Older daemons take one network when a container is made.
+    if let Some(first) = mode.as_ref().filter(|mode| endpoints.contains_key(*mode)).cloned() {
+        endpoints.retain(|name, _| *name == first);
+    } else if mode.as_deref() == Some("none") || mode.as_deref() == Some("host") {
+        endpoints.clear();
+    }
+    Ok((NetworkingConfig { endpoints_config: Some(endpoints) }, mode))
+}

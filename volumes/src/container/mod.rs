@@ -1,0 +1,34 @@
+//! `container` stores Docker containers: their file system, their configuration and their named volumes.
+
+mod compose;
+mod create;
+mod delete;
+mod description;
+mod image_archive;
+mod image_load;
+mod keep;
+mod list;
+mod names;
+mod parts;
+mod restore;
+mod restore_outcome;
+mod show;
+mod snapshot;
+mod stats;
+mod top_layer;
+mod verify;
+mod volume_content;
+
+pub use delete::delete;
+pub use description::{ContainerDescription, ImageFields, MountKind, MountRow, Trigger};
+pub use list::{ContainerListOutcome, ContainerSnapshotRow, list};
+pub use names::default_name;
+pub use restore::restore;
+pub use restore_outcome::{
+    ContainerRestoreOutcome, ContainerRestoreRequest, RestoreMode, RestoreResult, RestoredVolume,
+};
+pub use show::{ContainerShowOutcome, show};
+pub use snapshot::{
+    ContainerSnapshotOutcome, ContainerSnapshotRequest, SnapshotResult, StoredVolume, snapshot,
+};
+pub use stats::{ContainerStatsOutcome, ContainerTotals, LimitFields, stats};

@@ -1,0 +1,59 @@
+//! `names` gives containers their names in the store and their labels.
+
+use engine::{
+    failure::Failure,
+    names::{LineageName, SnapshotChoice, SnapshotName},
+};
+use store::{
+    ErrorKind,
+    name::{ChromeMajor, Lineage, ProfileName},
+};
+
+/// The tenant of containers for which nobody names one.
+const TENANT: &str = "containers";
+
+/// The label of a record that names the container.
+pub(super) const CONTAINER: &str = "container";
+/// The label of a record that names the container's image.
+pub(super) const IMAGE: &str = "image";
+/// The label of a record that says at which moment of a run it was taken.
+pub(super) const TRIGGER: &str = "trigger";
+/// The label of a record that names the agent's run.
+pub(super) const RUN_ID: &str = "run_id";
+
+/// The name of a container's snapshots for which nobody gives one.
+pub fn default_name(container: &str) -> Result<ProfileName, Failure> {
+    let name = format!("{TENANT}/{container}").parse::<ProfileName>();
+    name.map_err(|error| {
+        Failure::usage(format!("{container:?} cannot name snapshots: {error}"))
+            .hint(format!("name them: `pstore container snapshot {container} TENANT/NAME`"))
+    })
+}
+
+/// The lineage of a container's snapshots.
+pub(super) fn lineage(name: &ProfileName) -> Lineage {
+    Lineage { name: name.clone(), chrome_major: ChromeMajor::CONTAINER }
+}
+
+/// The same, as the engine's verbs are asked for it.
+pub(super) fn lineage_name(name: &ProfileName) -> LineageName {
+    LineageName { profile: name.clone(), chrome_major: Some(ChromeMajor::CONTAINER) }
+}
+
+/// One snapshot of a container.
+pub(super) fn choice(name: &SnapshotName) -> SnapshotChoice {
+    SnapshotChoice { name: name.clone(), chrome_major: Some(ChromeMajor::CONTAINER), sha: None }
+}
+
+/// The same failure, with the commands that are about containers.
+pub(super) fn told(failure: Failure, name: &ProfileName) -> Failure {
+    match failure.kind {
+        ErrorKind::NotFound => {
+            // Which number stands for containers is nobody's business.
+            let message = failure.message.replace(&format!(" for Chrome {}", ChromeMajor::CONTAINER), "");
+            Failure { message, ..failure }
+                .hint(format!("`pstore container list {}` shows the snapshots there are", name.tenant))
+        }
+        _ => failure,
+    }
+}

@@ -1,0 +1,209 @@
+//! `Helper` is a container of our own that is never started: through it the daemon reads and writes a volume.
+//! `TemporaryImage` is the image of a container while it is read.
+//!
+//! Both have a name that only we give, and a note, so that neither stays behind a process that was killed.
+
+use std::collections::HashMap;
+
+use bollard::{
+    models::{ContainerConfig, ContainerCreateBody, HostConfig, Mount, MountType, MountVolumeOptions},
+    query_parameters::{
+        CommitContainerOptionsBuilder, CreateContainerOptionsBuilder, DownloadFromContainerOptionsBuilder,
+        UploadToContainerOptionsBuilder,
+    },
+};
+use bytes::Bytes;
+use engine::failure::Failure;
+use futures::Stream;
+use store::id::{Nonce, random};
+
+use super::{
+    connection::Docker,
+    containers::Container,
+    notes::{HeldNote, Note, Notes, Undo},
+    problem::failure,
+};
+
+/// Says of a container at the daemon that it is ours.
+const LABEL: &str = "pstore.helper";
+/// What temporary images are called.
+const REPOSITORY: &str = "pstore-temporary";
+/// Where a helper has the volume.
+const PLACE: &str = "/pstore-volume";
+
+/// A container that is never started, with one volume.
+#[derive(Debug)]
+pub struct Helper {
+    docker: Docker,
+    name: String,
+    volume: String,
+    note: HeldNote,
+}
+
+/// An image that was made of a container, and goes when it was read.
+#[derive(Debug)]
+pub struct TemporaryImage {
+    docker: Docker,
+    /// The image's id.
+    pub id: String,
+    tag: String,
+    note: HeldNote,
+}
+
+impl Docker {
+    /// Makes a helper of `image`, any that is there, with `volume` to read or to write.
+    pub async fn helper(&self, image: &str, volume: &str, notes: &Notes) -> Result<Helper, Failure> {
+        let name = format!("pstore-helper-{}", Nonce::from_bytes(random()));
+        let note =
+            notes.write(Note { host: self.host.clone(), undo: Undo::Container { name: name.clone() } })?;
+        let helper = Helper { docker: self.clone(), name, volume: volume.to_owned(), note };
+        match helper.create(image).await {
+            Ok(()) => Ok(helper),
+            Err(failure) => {
+                helper.remove().await?;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Makes an image of a container as it is now; whoever calls this has it rest.
+    pub async fn commit(&self, container: &Container, notes: &Notes) -> Result<TemporaryImage, Failure> {
+        let nonce = Nonce::from_bytes(random()).to_string();
+        let tag = format!("{REPOSITORY}:{nonce}");
+        let note = notes.write(Note { host: self.host.clone(), undo: Undo::Image { tag: tag.clone() } })?;
+        let options = CommitContainerOptionsBuilder::default()
+            .container(&container.id)
+            .repo(REPOSITORY)
+            .tag(&nonce)
+            .pause(false)
+            .build();
+        let config = container.described.config.clone().unwrap_or_default();
+        let config = ContainerConfig { image: None, ..config };
+        match self.api.commit_container(options, config).await {
+            Ok(made) => Ok(TemporaryImage { docker: self.clone(), id: made.id, tag, note }),
+            Err(error) => {
+                self.remove_image(&tag).await?;
+                note.remove();
+                Err(failure(&format!("cannot make an image of {}", container.name), &error))
+            }
+        }
+    }
+}
+
+impl Helper {
+    /// What the volume's root is called in a stream to [`Self::write`].
+    pub const ROOT: &str = "pstore-volume";
+
+    async fn create(&self, image: &str) -> Result<(), Failure> {
+        let mount = Mount {
+            target: Some(PLACE.to_owned()),
+            source: Some(self.volume.clone()),
+            typ: Some(MountType::VOLUME),
+            // Else the daemon would fill an empty volume with what the image has there.
+            volume_options: Some(MountVolumeOptions { no_copy: Some(true), ..Default::default() }),
+            ..Default::default()
+        };
+        let body = ContainerCreateBody {
+            image: Some(image.to_owned()),
+            cmd: Some(vec!["never-started".to_owned()]),
+            labels: Some(HashMap::from([(LABEL.to_owned(), self.volume.clone())])),
+            host_config: Some(HostConfig {
+                mounts: Some(vec![mount]),
+                network_mode: Some("none".to_owned()),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let options = CreateContainerOptionsBuilder::default().name(&self.name).build();
+        let created = self.docker.api.create_container(Some(options), body).await;
+        created.map(drop).map_err(|error| {
+            failure(&format!("cannot make a helper container for the volume {}", self.volume), &error)
+        })
+    }
+
+    /// What the volume holds, as a tar stream.
+    pub fn read(&self) -> impl Stream<Item = Result<Bytes, Failure>> + use<> {
+        let options = DownloadFromContainerOptionsBuilder::default().path(&format!("{PLACE}/.")).build();
+        let stream = self.docker.api.download_from_container(&self.name, Some(options));
+        let doing = format!("cannot read the volume {}", self.volume);
+        futures::TryStreamExt::map_err(stream, move |error| failure(&doing, &error))
+    }
+
+    /// Unpacks a tar stream into the volume, whose root is [`Self::ROOT`] in the stream: a link that leads out of the
+    /// directory to which a stream is unpacked is refused, and one out of a volume is nobody's harm.
+    pub async fn write(
+        &self,
+        tar: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
+    ) -> Result<(), Failure> {
+        let options = UploadToContainerOptionsBuilder::default().path("/").build();
+        let body = bollard::body_try_stream(tar);
+        let written = self.docker.api.upload_to_container(&self.name, Some(options), body).await;
+        written.map_err(|error| failure(&format!("cannot write the volume {}", self.volume), &error))
+    }
+
+    /// Removes it; the volume stays.
+    pub async fn remove(self) -> Result<(), Failure> {
+        self.docker.remove_container(&self.name).await?;
+        self.note.remove();
+        Ok(())
+    }
+}
+
+/// Something that was made at the daemon, and goes again unless it is kept.
+#[derive(Debug)]
+#[must_use = "it goes unless it is kept"]
+pub struct Provisional {
+    docker: Docker,
+    note: HeldNote,
+}
+
+impl Docker {
+    /// A container of this name is about to be made.
+    pub fn provisional_container(&self, name: &str, notes: &Notes) -> Result<Provisional, Failure> {
+        self.provisional(Undo::Container { name: name.to_owned() }, notes)
+    }
+
+    /// An image of this name is about to be made.
+    pub fn provisional_image(&self, tag: &str, notes: &Notes) -> Result<Provisional, Failure> {
+        self.provisional(Undo::Image { tag: tag.to_owned() }, notes)
+    }
+
+    /// A volume of this name is about to be made.
+    pub fn provisional_volume(&self, name: &str, notes: &Notes) -> Result<Provisional, Failure> {
+        self.provisional(Undo::Volume { name: name.to_owned() }, notes)
+    }
+
+    fn provisional(&self, undo: Undo, notes: &Notes) -> Result<Provisional, Failure> {
+        let note = notes.write(Note { host: self.host.clone(), undo })?;
+        Ok(Provisional { docker: self.clone(), note })
+    }
+}
+
+impl Provisional {
+    /// It stays.
+    pub fn keep(self) {
+        self.note.remove();
+    }
+
+    /// Removes it.
+    pub async fn undo(self) -> Result<(), Failure> {
+        self.docker.undo(&self.note.note.undo).await?;
+        self.note.remove();
+        Ok(())
+    }
+}
+
+impl TemporaryImage {
+    /// The image as `docker save` writes it.
+    pub fn read(&self) -> impl Stream<Item = Result<Bytes, Failure>> + use<> {
+        let stream = self.docker.api.export_image(&self.id);
+        futures::TryStreamExt::map_err(stream, |error| failure("cannot read the image", &error))
+    }
+
+    /// Removes it.
+    pub async fn remove(self) -> Result<(), Failure> {
+        self.docker.remove_image(&self.tag).await?;
+        self.note.remove();
+        Ok(())
+    }
+}

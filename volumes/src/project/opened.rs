@@ -1,0 +1,110 @@
+//! `opened` finds the saved states of a project in the store, and reads their metadata.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use engine::{Engine, failure::Failure};
+use parking_lot::Mutex;
+use store::{
+    Error, ErrorKind,
+    content::TenantStore,
+    format::{record::Record, tree::TreePath},
+    name::{ChromeMajor, Lineage, ProfileName},
+    ops::read::{
+        browse::OpenFile,
+        resolve::{self, Reference},
+    },
+};
+
+use super::{METADATA, metadata::Metadata};
+
+/// Metadata is no longer than this.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// The lineage of a project.
+pub fn lineage(name: &ProfileName) -> Lineage {
+    Lineage { name: name.clone(), chrome_major: ChromeMajor::PROJECT }
+}
+
+/// A saved state with its record.
+#[derive(Clone, Debug)]
+pub struct Saved {
+    /// The record of the snapshot.
+    pub record: Record,
+    /// What is known of it.
+    pub metadata: Metadata,
+}
+
+/// The metadata of a saved state.
+pub async fn metadata(tenant: &TenantStore, record: &Record) -> Result<Metadata, Failure> {
+    let damaged = |problem: String| {
+        let error = Error::damaged(format!("{METADATA} of {}", record.sha256_prefix()), problem);
+        Failure::from(error)
+    };
+    let path = TreePath::new(METADATA.as_bytes()).map_err(|error| Failure::internal(error.to_string()))?;
+    let file = OpenFile::open(tenant, record, &path).await?;
+    if file.size() > MAX_BYTES {
+        return Err(damaged(format!("it has {} bytes", file.size())));
+    }
+    let buffer = Buffer::default();
+    file.write((buffer.clone(), PathBuf::from("memory"))).await?;
+    let bytes = std::mem::take(&mut *buffer.0.lock());
+    serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))
+}
+
+/// The saved state that is meant: as everywhere, or by its `snapshotId`.
+pub async fn find(
+    engine: &Engine,
+    tenant: &TenantStore,
+    name: &ProfileName,
+    reference: Option<&str>,
+) -> Result<Saved, Failure> {
+    let lineage = lineage(name);
+    if let Some(id) = reference.filter(|text| is_uuid(text)) {
+        let listing = resolve::list(tenant, &lineage).await?;
+        for record in listing.records.into_iter().rev() {
+            let metadata = metadata(tenant, &record).await?;
+            if metadata.snapshot_id.eq_ignore_ascii_case(id) {
+                return Ok(Saved { record, metadata });
+            }
+        }
+        let message = format!("there is no saved state {id} of {name}");
+        return Err(Failure::new(ErrorKind::NotFound, message).hint(hint(engine)));
+    }
+    let reference = reference.map(str::parse::<Reference>).transpose();
+    let reference = reference.map_err(|error| Failure::usage(error.to_string()))?;
+    let found = resolve::snapshot(tenant, &lineage, reference.as_ref()).await;
+    let record = found.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Failure::from(error).hint(hint(engine)),
+        _ => error.into(),
+    })?;
+    let metadata = metadata(tenant, &record).await?;
+    Ok(Saved { record, metadata })
+}
+
+fn hint(engine: &Engine) -> String {
+    format!("`pstore project list FILE` shows those that {} has", engine.location.shown())
+}
+
+/// Five groups of hexadecimal digits; the digits of a snapshot's id have no dashes.
+fn is_uuid(text: &str) -> bool {
+    let groups: Vec<usize> = text.split('-').map(str::len).collect();
+    groups == [8, 4, 4, 4, 12] && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
+}
+
+#[derive(Clone, Default)]
+struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Buffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! `recover` undoes what a save or restore has left that was killed.
+
+use engine::{Engine, failure::Failure};
+
+use super::{file::Project, hooks, note::Note, swap};
+
+/// Takes the note of a project, and lets services go on that a dead process has left at rest.
+pub async fn take_note(engine: &Engine, project: &Project) -> Result<Note, Failure> {
+    let mut note = Note::take(engine, &project.name)?;
+    if note.pending != Default::default() {
+        engine.warn(&format!(
+            "a save or restore of {} was cut short; letting its services go on",
+            project.name
+        ));
+        undo(engine, project, &mut note).await?;
+    }
+    Ok(note)
+}
+
+/// As [`take_note`], for those who only read: if somebody works on the project, there is nothing to undo.
+pub async fn recover(engine: &Engine, project: &Project) {
+    if let Err(failure) = take_note(engine, project).await
+        && failure.kind != store::ErrorKind::LockHeld
+    {
+        engine.warn(&failure.message);
+    }
+}
+
+/// Undoes what the note says, and clears it. A service that cannot go on keeps no other from going on; the note
+/// stays until all do.
+pub async fn undo(engine: &Engine, project: &Project, note: &mut Note) -> Result<(), Failure> {
+    // Nothing goes on before its folders are in place.
+    swap::settle(note)?;
+    note.pending.replaced.clear();
+    note.pending.staging.clear();
+    let mut failed = None;
+    for resting in note.pending.resting.iter().rev() {
+        if let Err(failure) = resting.resume().await {
+            engine.warn(&failure.message);
+            failed = Some(failure);
+        }
+    }
+    if failed.is_none() {
+        note.pending.resting.clear();
+    }
+    let post_save = std::mem::take(&mut note.pending.post_save);
+    let hooks_end = hooks::run(engine, project, &post_save).await;
+    if let Some(failure) = failed {
+        note.write()?;
+        return Err(failure);
+    }
+    note.clear()?;
+    hooks_end
+}

@@ -1,0 +1,374 @@
+//! `restore` writes a saved state to a folder, or puts it in the place of the project's own.
+//!
+//! The folder appears when all is written and its digest is the one that was saved. In place, the state of now is
+//! saved first.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use engine::{Engine, failure::Failure, names::ActorName, outcome::Outcome, threads};
+use rustix::process::geteuid;
+use schemars::JsonSchema;
+use serde::Serialize;
+use store::{
+    Error, ErrorKind,
+    content::{TenantStore, workers::blocking},
+    error::IoContext,
+    id::{self, Nonce},
+    name::{Profile, Tenant},
+    ops::read::restore::{self, Inspector},
+    tree::write::Keeping,
+};
+
+use super::{
+    FILES, VOLUMES,
+    copy::Copier,
+    digest,
+    file::{Postgres, Project, VolumeKind},
+    metadata::{Metadata, PostgresDump},
+    note::Replaced,
+    opened::{self, Saved},
+    postgres, recover, save,
+    service::{self, Found},
+    sqlite, swap,
+};
+
+/// Restores a saved state.
+#[derive(Clone, Debug)]
+pub struct RestoreRequest {
+    /// The project file.
+    pub file: PathBuf,
+    /// Which state; the current one if it is not said.
+    pub reference: Option<String>,
+    /// The folder to make; without one, the state takes the place of the project's own.
+    pub to: Option<PathBuf>,
+    /// Replace the folder if it exists.
+    pub force: bool,
+    /// The servers into which databases of Postgres are restored, by the names of their volumes. None may have these
+    /// databases with anything in them.
+    pub into: Vec<(String, String)>,
+    /// Keep set-user-id and set-group-id bits, and attributes other than `user.*`.
+    pub preserve_special: bool,
+    /// The actor.
+    pub actor: ActorName,
+    /// How long to wait for somebody else who saves or restores the project.
+    pub wait: Duration,
+}
+
+/// A saved state that was restored.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ProjectRestoreOutcome {
+    /// The tenant.
+    pub tenant_id: Tenant,
+    /// The project of the tenant.
+    pub project_id: Profile,
+    /// The id of the state.
+    pub snapshot_id: String,
+    /// The first digits of the snapshot's id.
+    pub sha256_prefix: String,
+    /// The digest of the state, which what was restored has.
+    pub state_digest: String,
+    /// The folder that was made, if it was not restored in place.
+    pub target: Option<String>,
+    /// The volumes that were put in place.
+    pub replaced: Vec<String>,
+    /// The volumes whose databases were restored into a server.
+    pub databases: Vec<String>,
+    /// The id of the state that was saved before.
+    pub saved_before: Option<String>,
+    /// Files.
+    pub files: u64,
+    /// The bytes of all files.
+    pub size_bytes: u64,
+    /// Bytes that were fetched.
+    pub fetched_bytes: u64,
+    /// Warnings, though it was restored.
+    pub warnings: Vec<String>,
+    /// How long it took.
+    pub elapsed_ms: u64,
+    /// How long it took, exactly.
+    #[serde(skip)]
+    pub elapsed: Duration,
+}
+
+impl Outcome for ProjectRestoreOutcome {}
+
+/// Restores a saved state.
+pub async fn restore(engine: &Engine, request: &RestoreRequest) -> Result<ProjectRestoreOutcome, Failure> {
+    let began = Instant::now();
+    let outcome = match &request.to {
+        Some(to) => beside(engine, request, to).await?,
+        None => in_place(engine, request).await?,
+    };
+    outcome.warnings.iter().for_each(|warning| engine.warn(warning));
+    Ok(ProjectRestoreOutcome {
+        elapsed: began.elapsed(),
+        elapsed_ms: began.elapsed().as_millis() as u64,
+        ..outcome
+    })
+}
+
+async fn beside(
+    engine: &Engine,
+    request: &RestoreRequest,
+    to: &Path,
+) -> Result<ProjectRestoreOutcome, Failure> {
+    let project = Project::read(&request.file)?;
+    recover::recover(engine, &project).await;
+    engine.location.keep_apart(to)?;
+    let tenant = engine.tenant(&project.name.tenant).await?;
+    let saved = opened::find(engine, &tenant, &project.name, request.reference.as_deref()).await?;
+    servers(&project, &saved.metadata, request)?;
+    let report = written(engine, &tenant, &saved, to, request).await?;
+    let databases = restore_databases(&project, &saved.metadata, to, request).await?;
+    let target = Some(to.display().to_string());
+    Ok(ProjectRestoreOutcome { target, databases, ..outcome(&project, &saved, &report) })
+}
+
+/// Writes a state to a folder, and compares its digest before the folder appears.
+async fn written(
+    engine: &Engine,
+    tenant: &TenantStore,
+    saved: &Saved,
+    target: &Path,
+    request: &RestoreRequest,
+) -> Result<restore::Report, Failure> {
+    let is_root = geteuid().is_root();
+    let restoring = restore::Request {
+        paths: Vec::new(),
+        target: target.to_owned(),
+        force: request.force,
+        keeping: Keeping { owner: is_root, special: request.preserve_special },
+        threads: threads(),
+        inspector: Some(Arc::new(DigestInspector { metadata: saved.metadata.clone() })),
+        point_of_no_return: engine.interrupt.point_of_no_return().clone(),
+    };
+    Ok(restore::restore(tenant, &saved.record, &restoring, engine.progress()).await?)
+}
+
+/// Compares what was written with the digest that was saved.
+#[derive(Debug)]
+struct DigestInspector {
+    metadata: Metadata,
+}
+
+impl Inspector for DigestInspector {
+    fn inspect(&self, directory: &Path) -> Result<(), Error> {
+        let found = digest::content(directory, &[FILES, VOLUMES])?.digest;
+        match found == self.metadata.state_digest {
+            true => Ok(()),
+            false => Err(Error::IntegrityFailed {
+                what: format!("saved state {}", self.metadata.snapshot_id),
+                problem: format!(
+                    "its digest is {found}, and was {} when it was saved",
+                    self.metadata.state_digest
+                ),
+            }),
+        }
+    }
+}
+
+fn outcome(project: &Project, saved: &Saved, report: &restore::Report) -> ProjectRestoreOutcome {
+    let mut warnings = Vec::new();
+    if report.made_plain > 0 {
+        warnings.push(format!(
+            "{} files lost set-user-id bits or attributes; --preserve-special keeps them",
+            report.made_plain
+        ));
+    }
+    if report.lost_xattrs > 0 {
+        warnings.push(format!("{} attributes could not be set on this file system", report.lost_xattrs));
+    }
+    ProjectRestoreOutcome {
+        tenant_id: project.name.tenant.clone(),
+        project_id: project.name.profile.clone(),
+        snapshot_id: saved.metadata.snapshot_id.clone(),
+        sha256_prefix: saved.record.sha256_prefix(),
+        state_digest: saved.metadata.state_digest.clone(),
+        target: None,
+        replaced: Vec::new(),
+        databases: Vec::new(),
+        saved_before: None,
+        files: report.files,
+        size_bytes: report.bytes,
+        fetched_bytes: report.fetched_bytes,
+        warnings,
+        elapsed_ms: 0,
+        elapsed: Duration::ZERO,
+    }
+}
+
+async fn in_place(engine: &Engine, request: &RestoreRequest) -> Result<ProjectRestoreOutcome, Failure> {
+    let project = save::resolve(engine, &request.file).await?;
+    let mut locked = save::lock(engine, &project, &request.actor, request.wait).await?;
+    let restored = replaced(engine, &project, &mut locked, request).await;
+    // Whatever has happened: folders in place, services as they were.
+    let undone = recover::undo(engine, &project, &mut locked.note).await;
+    drop(locked.renewer);
+    save::release(engine, &locked.hold).await;
+    let outcome = restored?;
+    undone?;
+    Ok(outcome)
+}
+
+async fn replaced(
+    engine: &Engine,
+    project: &Project,
+    locked: &mut save::Locked,
+    request: &RestoreRequest,
+) -> Result<ProjectRestoreOutcome, Failure> {
+    // Before a state is saved: it would count for @latest~1.
+    let saved = opened::find(engine, &locked.tenant, &project.name, request.reference.as_deref()).await?;
+    servers(project, &saved.metadata, request)?;
+    require_ended(project)?;
+    let before = save::before_restore(engine, project, locked, &request.actor).await?;
+    let nonce = Nonce::from_bytes(id::random()).to_string();
+    let staging = beside_of(&project.state, "restore", &nonce);
+    locked.note.pending.staging.push(staging.clone());
+    locked.note.write()?;
+    let writing = written(engine, &locked.tenant, &saved, &staging, request);
+    let report = save::whole(engine, &locked.renewer, writing).await?;
+    let mut outcome = outcome(project, &saved, &report);
+    outcome.databases = restore_databases(project, &saved.metadata, &staging, request).await?;
+    let (swaps, names, warnings) = swaps(project, &saved.metadata, &staging, &nonce, &outcome.databases);
+    locked.note.pending.replaced = swaps.clone();
+    locked.note.write()?;
+    blocking(move || swaps.iter().try_for_each(bring_near)).await?;
+    // Somebody may have started meanwhile.
+    require_ended(project)?;
+    swap::forward(&mut locked.note)?;
+    outcome.replaced = names;
+    outcome.warnings.extend(warnings);
+    outcome.saved_before = Some(before.snapshot.snapshot_id);
+    Ok(outcome)
+}
+
+/// A volume, the server that it was dumped from, the one to restore to, and the dumps.
+type RestoredServer<'a> = (&'a str, &'a Postgres, &'a str, &'a [PostgresDump]);
+
+/// The servers that were named, with their volumes and dumps.
+fn servers<'a>(
+    project: &'a Project,
+    metadata: &'a Metadata,
+    request: &'a RestoreRequest,
+) -> Result<Vec<RestoredServer<'a>>, Failure> {
+    let one = |(name, url): &'a (String, String)| {
+        let server = match project.volumes.get(name).map(|volume| &volume.kind) {
+            Some(VolumeKind::Postgres(server)) => Some(server),
+            _ => None,
+        };
+        match (server, metadata.volume_manifests.get(name)) {
+            (Some(server), Some(manifest)) if !manifest.postgres.is_empty() => {
+                Ok((name.as_str(), server, url.as_str(), manifest.postgres.as_slice()))
+            }
+            _ => {
+                let message = format!(
+                    "{name:?} is no volume with databases of Postgres, in the project and in the state"
+                );
+                Err(Failure::usage(message).hint("write --into VOLUME=URL"))
+            }
+        }
+    };
+    request.into.iter().map(one).collect()
+}
+
+/// Restores databases from the dumps in a folder; the names of their volumes.
+async fn restore_databases(
+    project: &Project,
+    metadata: &Metadata,
+    folder: &Path,
+    request: &RestoreRequest,
+) -> Result<Vec<String>, Failure> {
+    let mut restored = Vec::new();
+    for (name, server, url, dumps) in servers(project, metadata, request)? {
+        postgres::restore(server, url, &folder.join(VOLUMES).join(name), dumps).await?;
+        restored.push(name.to_owned());
+    }
+    Ok(restored)
+}
+
+/// A process that runs would go on with the files that it has open.
+fn require_ended(project: &Project) -> Result<(), Failure> {
+    for (name, table) in &project.services {
+        if service::find(name, table)?.found != Found::Stopped {
+            let message = format!("service {name:?} runs, and would go on with the files of before");
+            return Err(Failure::new(ErrorKind::InUse, message)
+                .hint("end it and run this again; or --to DIR restores to another folder"));
+        }
+    }
+    Ok(())
+}
+
+/// A path beside another, of the same file system.
+fn beside_of(place: &Path, kind: &str, nonce: &str) -> PathBuf {
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
+    place.with_file_name(format!(".pstore-{kind}-{name}-{nonce}"))
+}
+
+type Swaps = (Vec<Replaced>, Vec<String>, Vec<String>);
+
+/// What is moved where, the names of what that replaces, and what it leaves alone.
+fn swaps(project: &Project, metadata: &Metadata, staging: &Path, nonce: &str, databases: &[String]) -> Swaps {
+    let (mut places, mut names, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+    if staging.join(FILES).exists() {
+        places.push((project.state.join(FILES), staging.join(FILES)));
+        names.push(FILES.to_owned());
+    }
+    for (name, volume) in &project.volumes {
+        let restored = staging.join(VOLUMES).join(name);
+        if !metadata.volume_manifests.contains_key(name) {
+            warnings.push(format!("the state has no volume {name}, which stays as it is"));
+            continue;
+        }
+        names.push(name.clone());
+        match &volume.kind {
+            VolumeKind::Sqlite { files, .. } if !files.is_empty() => {
+                for file in files {
+                    let place = volume.path.join(file);
+                    let absent = restored.join(".absent");
+                    places.extend(sqlite::sides(&place).map(|side| (side, absent.clone())));
+                    places.push((place, restored.join(file)));
+                }
+            }
+            VolumeKind::Postgres(_) => {
+                names.pop();
+                if !databases.contains(name) {
+                    warnings.push(format!(
+                        "the databases of volume {name} stay as they are; --into {name}=URL restores them into an empty server"
+                    ));
+                }
+            }
+            _ => places.push((volume.path.clone(), restored)),
+        }
+    }
+    for name in metadata.volume_manifests.keys().filter(|name| !project.volumes.contains_key(*name)) {
+        warnings.push(format!("the project has no volume {name}, which is not restored"));
+    }
+    let swaps = places.into_iter().map(|(place, new)| Replaced {
+        old: beside_of(&place, "old", nonce),
+        new: beside_of(&place, "new", nonce),
+        place,
+        restored: new,
+    });
+    (swaps.collect(), names, warnings)
+}
+
+/// Brings what is to be moved to the file system of its place.
+fn bring_near(swap: &Replaced) -> Result<(), Error> {
+    let Replaced { new, restored, .. } = swap;
+    match fs::rename(restored, new) {
+        // Beside a database there may be nothing to put.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            match fs::metadata(restored).is_ok_and(|found| found.is_dir()) {
+                true => Copier::default().folder(restored, new, &|_| false),
+                false => fs::copy(restored, new).map(drop).at("cannot copy", restored),
+            }
+        }
+        renamed => renamed.at("cannot move", restored),
+    }
+}

@@ -1,0 +1,194 @@
+//! `service` brings services to rest, and lets them go on as they were found.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use engine::failure::Failure;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+use store::{ErrorKind, error::IoContext};
+
+use super::file::Service;
+
+/// How long a process may take to stand still.
+const STANDSTILL: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// A service that rests, or did so already.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resting {
+    /// The service.
+    pub service: String,
+    /// The state in which it was found.
+    pub found: Found,
+    /// What stands behind it.
+    pub what: Handle,
+}
+
+/// How a service was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Found {
+    /// It runs.
+    Running,
+    /// It was paused already.
+    Paused,
+    /// It had ended.
+    Stopped,
+}
+
+/// What stands behind a service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Handle {
+    /// A process; a number alone could be another's later.
+    Process {
+        /// The number.
+        pid: i32,
+        /// When it began, in the kernel's ticks.
+        began: u64,
+    },
+}
+
+/// Looks at a service, and changes nothing.
+pub fn find(name: &str, service: &Service) -> Result<Resting, Failure> {
+    let Service::Process { pid_file } = service else {
+        let message = format!("service {name:?} is a container, which this pstore cannot bring to rest");
+        return Err(Failure::new(ErrorKind::NotImplemented, message)
+            .hint("name its process with pid_file, or pause it in a pre_save hook and unpause it in a post_save hook"));
+    };
+    let text = match fs::read_to_string(pid_file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(gone(name)),
+        read => read.at("cannot read", pid_file)?,
+    };
+    let pid = text.trim().parse::<i32>().ok().filter(|pid| *pid > 1).ok_or_else(|| {
+        Failure::usage(format!("{} does not hold the number of a process", pid_file.display()))
+    })?;
+    let Some((state, began)) = stat(pid) else { return Ok(gone(name)) };
+    let found = match state {
+        'T' | 't' => Found::Paused,
+        'Z' | 'X' => Found::Stopped,
+        _ => Found::Running,
+    };
+    Ok(Resting { service: name.to_owned(), found, what: Handle::Process { pid, began } })
+}
+
+fn gone(name: &str) -> Resting {
+    let what = Handle::Process { pid: 0, began: 0 };
+    Resting { service: name.to_owned(), found: Found::Stopped, what }
+}
+
+impl Resting {
+    /// Brings it to rest if it runs.
+    pub async fn pause(&self) -> Result<(), Failure> {
+        let Handle::Process { pid, began } = self.what;
+        if self.found != Found::Running {
+            return Ok(());
+        }
+        signal(pid, began, Signal::STOP).map_err(|problem| self.failure("paused", &problem))?;
+        let since = Instant::now();
+        loop {
+            match stat(pid).filter(|(_, other)| *other == began) {
+                Some(('T' | 't' | 'Z' | 'X', _)) | None => return Ok(()),
+                Some(_) if since.elapsed() > STANDSTILL => {
+                    return Err(self.failure("paused", "it does not stand still"));
+                }
+                Some(_) => tokio::time::sleep(LOOK_EVERY).await,
+            }
+        }
+    }
+
+    /// Lets it go on if it ran when it was found. One that has ended meanwhile is left alone.
+    pub async fn resume(&self) -> Result<(), Failure> {
+        let Handle::Process { pid, began } = self.what;
+        if self.found != Found::Running || stat(pid).is_none_or(|(_, other)| other != began) {
+            return Ok(());
+        }
+        signal(pid, began, Signal::CONT).map_err(|problem| self.failure("resumed", &problem))
+    }
+
+    fn failure(&self, what: &str, problem: &str) -> Failure {
+        let message = format!("service {:?} cannot be {what}: {problem}", self.service);
+        Failure::new(ErrorKind::Io, message)
+            .hint("signals reach processes of the same user; root reaches all")
+    }
+}
+
+fn signal(pid: i32, began: u64, signal: Signal) -> Result<(), String> {
+    if stat(pid).is_none_or(|(_, other)| other != began) {
+        return Ok(());
+    }
+    let pid = Pid::from_raw(pid).ok_or("it has no number")?;
+    kill_process(pid, signal).map_err(|error| error.to_string())
+}
+
+/// The state of a process, and when it began.
+fn stat(pid: i32) -> Option<(char, u64)> {
+    let text = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
+    // The name before it, in brackets, may hold anything.
+    let mut fields = text[text.rfind(')')? + 1..].split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.nth(18)?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    struct Sleeper(Child);
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    fn service(folder: &Path, text: &str) -> Service {
+        let pid_file = folder.join("pid");
+        fs::write(&pid_file, text).unwrap();
+        Service::Process { pid_file }
+    }
+
+    #[tokio::test]
+    async fn a_service_goes_on_as_it_was_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let sleeper = Sleeper(Command::new("sleep").arg("60").spawn().unwrap());
+        let pid = i32::try_from(sleeper.0.id()).unwrap();
+        let service = service(folder.path(), &format!("{pid}\n"));
+        let resting = find("web", &service).unwrap();
+        assert_eq!(resting.found, Found::Running);
+        resting.pause().await.unwrap();
+        assert_eq!(stat(pid).unwrap().0, 'T');
+        let paused = find("web", &service).unwrap();
+        assert_eq!(paused.found, Found::Paused);
+        paused.pause().await.unwrap();
+        paused.resume().await.unwrap();
+        assert_eq!(stat(pid).unwrap().0, 'T', "one that was paused stays so");
+        resting.resume().await.unwrap();
+        while stat(pid).unwrap().0 == 'T' {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn one_that_has_ended_and_one_with_another_number_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let absent = find("web", &Service::Process { pid_file: folder.path().join("absent") }).unwrap();
+        assert_eq!(absent.found, Found::Stopped);
+        absent.pause().await.unwrap();
+        absent.resume().await.unwrap();
+        find("web", &service(folder.path(), "one")).unwrap_err();
+        let sleeper = Sleeper(Command::new("sleep").arg("60").spawn().unwrap());
+        let pid = i32::try_from(sleeper.0.id()).unwrap();
+        let what = Handle::Process { pid, began: 1 };
+        let another = Resting { service: "web".to_owned(), found: Found::Running, what };
+        another.pause().await.unwrap();
+        assert_ne!(stat(pid).unwrap().0, 'T', "its number is another's");
+    }
+}

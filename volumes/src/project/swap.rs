@@ -1,0 +1,124 @@
+//! `swap` puts restored folders in the place of those of a project: all of them, or none.
+//!
+//! The note says what is moved where before anything is. As long as it does not say that all is replaced, whoever
+//! finds it moves everything back; from then on, whoever finds it removes what was there before.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+};
+
+use engine::failure::Failure;
+use store::{Error, error::IoContext};
+
+use super::note::{Note, Replaced};
+
+/// Moves what the note says into place.
+pub fn forward(note: &mut Note) -> Result<(), Failure> {
+    for replaced in &note.pending.replaced {
+        move_in(replaced)?;
+    }
+    note.pending.is_replaced = true;
+    note.write()
+}
+
+/// Ends what a swap has begun: back if it was not complete, else what was there before goes.
+pub fn settle(note: &Note) -> Result<(), Error> {
+    for replaced in note.pending.replaced.iter().rev() {
+        if !note.pending.is_replaced {
+            move_back(replaced)?;
+        }
+        remove(&replaced.old)?;
+        remove(&replaced.new)?;
+    }
+    note.pending.staging.iter().try_for_each(|staging| remove(staging))
+}
+
+fn move_in(replaced: &Replaced) -> Result<(), Error> {
+    let Replaced { place, new, old, .. } = replaced;
+    match fs::rename(place, old) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        renamed => renamed.at("cannot move", place)?,
+    }
+    // What stands beside a database has nothing in its place.
+    match fs::rename(new, place) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        renamed => renamed.at("cannot move", new)?,
+    }
+    flush(place)
+}
+
+fn move_back(replaced: &Replaced) -> Result<(), Error> {
+    let Replaced { place, new, old, .. } = replaced;
+    let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
+    // What is still new was never moved in.
+    if exists(old) {
+        if exists(place) {
+            remove(new)?;
+            fs::rename(place, new).at("cannot move", place)?;
+        }
+        fs::rename(old, place).at("cannot move", old)?;
+        flush(place)?;
+    }
+    Ok(())
+}
+
+fn flush(place: &Path) -> Result<(), Error> {
+    let folder = place.parent().unwrap_or(Path::new("/"));
+    File::open(folder).and_then(|folder| folder.sync_all()).at("cannot flush", folder)
+}
+
+fn remove(path: &Path) -> Result<(), Error> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.at("cannot remove", path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(at: &Path, text: &str) {
+        fs::create_dir_all(at).unwrap();
+        fs::write(at.join("file"), text).unwrap();
+    }
+
+    fn read(at: &Path) -> String {
+        fs::read_to_string(at.join("file")).unwrap()
+    }
+
+    #[test]
+    fn what_is_cut_short_at_any_place_is_moved_back() {
+        // After so many renames of two swaps.
+        for renames in 0..=4 {
+            let root = tempfile::tempdir().unwrap();
+            let swaps = ["a", "b"].map(|name| {
+                let path = |kind: &str| root.path().join(format!("{name}{kind}"));
+                folder(&path(""), "before");
+                folder(&path(".new"), "after");
+                Replaced { place: path(""), new: path(".new"), restored: path(".r"), old: path(".old") }
+            });
+            let mut left = renames;
+            for swap in &swaps {
+                for (from, to) in [(&swap.place, &swap.old), (&swap.new, &swap.place)] {
+                    if left > 0 {
+                        fs::rename(from, to).unwrap();
+                        left -= 1;
+                    }
+                }
+            }
+            for swap in swaps.iter().rev() {
+                move_back(swap).unwrap();
+                assert_eq!(read(&swap.place), "before", "after {renames} renames");
+                assert!(!swap.old.exists());
+            }
+        }
+    }
+}
