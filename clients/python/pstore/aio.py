@@ -1,0 +1,389 @@
+"""`aio` has profiles, mounts and locks for asyncio. Nothing here blocks the event loop.
+
+A task that is cancelled ends the work that it waits for, and waits until that has ended: no mount, lock or program is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import (
+    IO,
+    Any,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Generic,
+    List,
+    Optional,
+    Sequence,
+    Type,
+    TypeVar,
+    Union,
+)
+
+from .documents import (
+    Diff,
+    Document,
+    Entry,
+    Event,
+    ListedSnapshot,
+    LockState,
+    Record,
+    Restored,
+    Rollback,
+    Run,
+    Snapshot,
+    Tagged,
+    Unmounted,
+)
+from .door import Capture, Door
+from .errors import PstoreError
+from .lock import Lock as BlockingLock
+from .mount import Mount as BlockingMount
+from .profile_handle import Profile as BlockingProfile
+from .progress import Cancellation, OnProgress, Progress
+
+__all__ = ["Lock", "Mount", "Profile", "profile"]
+
+T = TypeVar("T")
+M = TypeVar("M", bound="_Managed")
+PathLike = Union[str, "os.PathLike[str]"]
+
+#: Threads of our own: those of asyncio are few, and others need them.
+_THREADS = ThreadPoolExecutor(max_workers=512, thread_name_prefix="pstore")
+
+
+async def _call(work: Callable[[Cancellation], T], cancel: Optional[Cancellation] = None) -> T:
+    """Has a thread do the work. If the task is cancelled, the work is, and its end is awaited."""
+    cancel = cancel or Cancellation()
+    done = asyncio.get_running_loop().run_in_executor(_THREADS, work, cancel)
+    try:
+        return await asyncio.shield(done)
+    except asyncio.CancelledError:
+        cancel.cancel()
+        while not done.done():
+            try:
+                await asyncio.wait([done])
+            except asyncio.CancelledError:
+                continue
+        if not done.cancelled() and done.exception() is not None and not isinstance(done.exception(), PstoreError):
+            raise done.exception() from None  # type: ignore[misc]
+        raise
+
+
+def _in_loop(progress: Optional[OnProgress]) -> Optional[OnProgress]:
+    """Has progress told in the event loop."""
+    if progress is None:
+        return None
+    loop, tell = asyncio.get_running_loop(), progress
+
+    def told(value: Progress) -> None:
+        loop.call_soon_threadsafe(tell, value)
+
+    return told
+
+
+class _Managed:
+    """What `async with` ends."""
+
+    async def _end(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        raise NotImplementedError
+
+
+class _Pending(Generic[M]):
+    """Something to `await`, or to use with `async with`, which also ends it."""
+
+    def __init__(self, begin: Callable[[], Generator[Any, None, M]]) -> None:
+        self._begin = begin
+        self._begun: Optional[M] = None
+
+    def __await__(self) -> Generator[Any, None, M]:
+        return self._begin()
+
+    async def __aenter__(self) -> M:
+        self._begun = await self
+        return self._begun
+
+    async def __aexit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        if self._begun is not None:
+            await self._begun._end(kind, error, trace)
+
+
+class Mount(_Managed):
+    """A mounted profile; see `pstore.Mount`."""
+
+    def __init__(self, mount: BlockingMount) -> None:
+        self._mount = mount
+
+    @property
+    def path(self) -> str:
+        """Where the profile is."""
+        return self._mount.path
+
+    @property
+    def session(self) -> str:
+        """The session, which keeps the changes until they are committed."""
+        return self._mount.session
+
+    @property
+    def snapshot(self) -> Optional[Snapshot]:
+        """The last commit."""
+        return self._mount.snapshot
+
+    @property
+    def sha256_prefix(self) -> Optional[str]:
+        """The snapshot below; `None` if the mount began empty."""
+        return self._mount.sha256_prefix
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __str__(self) -> str:
+        return self.path
+
+    def __truediv__(self, name: str) -> Path:
+        return Path(self.path) / name
+
+    async def commit(
+        self,
+        *,
+        to: Optional[str] = None,
+        force: bool = False,
+        capture: Optional[Capture] = None,
+        progress: Optional[OnProgress] = None,
+    ) -> Snapshot:
+        """Stores the changes as the next snapshot; the mount stays."""
+        tell = _in_loop(progress)
+        return await _call(
+            lambda cancel: self._mount.commit(to=to, force=force, capture=capture, progress=tell, cancel=cancel)
+        )
+
+    async def unmount(self, changes: Optional[str] = None, *, capture: Optional[Capture] = None) -> Unmounted:
+        """Ends the mount."""
+        return await _call(lambda cancel: self._mount.unmount(changes, capture=capture, cancel=cancel))
+
+    async def set_aside(self) -> None:
+        """Ends the mount and moves its changes out of the way of later mounts."""
+        await _call(lambda _: self._mount.set_aside())
+
+    async def _end(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        await _call(lambda _: self._mount.__exit__(kind, error, trace))
+
+
+class Lock(_Managed):
+    """The lock of a profile; see `pstore.Lock`."""
+
+    def __init__(self, lock: BlockingLock) -> None:
+        self._lock = lock
+
+    @property
+    def token(self) -> str:
+        """Proves that a process acts for the holder."""
+        return self._lock.token
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is held, as far as is known."""
+        return self._lock.is_held
+
+    def check(self) -> None:
+        """Raises `LockLost` if the lock is not held any more."""
+        self._lock.check()
+
+    async def release(self) -> None:
+        """Gives it back."""
+        await _call(lambda _: self._lock.release())
+
+    async def _end(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        await _call(lambda _: self._lock.__exit__(kind, error, trace))
+
+
+class Profile:
+    """One profile of a tenant; see `pstore.Profile`."""
+
+    def __init__(self, profile: BlockingProfile) -> None:
+        self._profile = profile
+
+    @property
+    def name(self) -> str:
+        """`TENANT/PROFILE`."""
+        return self._profile.name
+
+    async def snapshot(
+        self,
+        directory: PathLike,
+        *,
+        capture: Capture = Capture(),
+        lock_token: Optional[str] = None,
+        wait: int = 0,
+        progress: Optional[OnProgress] = None,
+    ) -> Snapshot:
+        """Stores a directory as the next snapshot."""
+        tell = _in_loop(progress)
+        return await _call(
+            lambda cancel: self._profile.snapshot(
+                directory, capture=capture, lock_token=lock_token, wait=wait, progress=tell, cancel=cancel
+            )
+        )
+
+    async def restore(
+        self,
+        target: PathLike,
+        *,
+        at: Optional[str] = None,
+        replace: bool = False,
+        load: bool = False,
+        progress: Optional[OnProgress] = None,
+    ) -> Restored:
+        """Writes a snapshot to a directory."""
+        tell = _in_loop(progress)
+        return await _call(
+            lambda cancel: self._profile.restore(
+                target, at=at, replace=replace, load=load, progress=tell, cancel=cancel
+            )
+        )
+
+    def mount(
+        self,
+        path: Optional[PathLike] = None,
+        *,
+        at: Optional[str] = None,
+        read_only: bool = False,
+        wait: int = 0,
+        on_error: str = "set_aside",
+        capture: Capture = Capture(),
+        options: Sequence[str] = (),
+    ) -> _Pending[Mount]:
+        """Locks and mounts the profile: `async with profile.mount() as udd`, or `udd = await profile.mount()`."""
+
+        def work(cancel: Cancellation) -> Mount:
+            return Mount(
+                self._profile.mount(
+                    path,
+                    at=at,
+                    read_only=read_only,
+                    wait=wait,
+                    on_error=on_error,
+                    capture=capture,
+                    options=options,
+                    cancel=cancel,
+                )
+            )
+
+        return _Pending(lambda: _call(work).__await__())
+
+    def fork(
+        self,
+        path: Optional[PathLike] = None,
+        *,
+        at: Optional[str] = None,
+        capture: Capture = Capture(),
+        options: Sequence[str] = (),
+    ) -> _Pending[Mount]:
+        """Mounts it without the lock, for a try."""
+
+        def work(cancel: Cancellation) -> Mount:
+            return Mount(self._profile.fork(path, at=at, capture=capture, options=options, cancel=cancel))
+
+        return _Pending(lambda: _call(work).__await__())
+
+    async def run(
+        self,
+        command: Sequence[PathLike],
+        *,
+        capture: Capture = Capture(reason="run_end"),
+        wait: int = 0,
+        options: Sequence[str] = (),
+        output: Optional[IO[bytes]] = None,
+    ) -> Run:
+        """Locks, mounts, runs a command, captures, unlocks."""
+        return await _call(
+            lambda cancel: self._profile.run(
+                command, capture=capture, wait=wait, options=options, output=output, cancel=cancel
+            )
+        )
+
+    async def list(self) -> List[ListedSnapshot]:
+        """Its snapshots, the oldest first."""
+        return await _call(lambda _: self._profile.list())
+
+    async def current(self) -> Optional[ListedSnapshot]:
+        """The snapshot that is current; `None` if there is none."""
+        return await _call(lambda _: self._profile.current())
+
+    async def show(self, at: Optional[str] = None) -> Record:
+        """The record of a snapshot."""
+        return await _call(lambda _: self._profile.show(at))
+
+    async def history(self, at: Optional[str] = None) -> List[Document]:
+        """The snapshots that led to one, the newest first."""
+        return await _call(lambda _: self._profile.history(at))
+
+    async def diff(self, before: str, after: str = "latest", *, totals_only: bool = False) -> Diff:
+        """What changed between two snapshots."""
+        return await _call(lambda _: self._profile.diff(before, after, totals_only=totals_only))
+
+    async def rollback(self, to: str, *, reason: str = "", confirm: bool = True, force: bool = False) -> Rollback:
+        """Makes another snapshot current."""
+        return await _call(lambda _: self._profile.rollback(to, reason=reason, confirm=confirm, force=force))
+
+    async def tag(self, tag: str, *, at: Optional[str] = None) -> Tagged:
+        """Gives a snapshot a name, so that it is kept."""
+        return await _call(lambda _: self._profile.tag(tag, at=at))
+
+    async def untag(self, tag: str, *, at: Optional[str] = None) -> Tagged:
+        """Takes the name away."""
+        return await _call(lambda _: self._profile.untag(tag, at=at))
+
+    async def delete(self, at: str, *, reason: str = "", tagged: bool = False) -> Document:
+        """Deletes a snapshot that is not the current one."""
+        return await _call(lambda _: self._profile.delete(at, reason=reason, tagged=tagged))
+
+    async def entries(self, path: str = "", *, at: Optional[str] = None, recursive: bool = False) -> List[Entry]:
+        """The paths of a snapshot."""
+        return await _call(lambda _: self._profile.entries(path, at=at, recursive=recursive))
+
+    async def read(self, path: str, *, at: Optional[str] = None) -> bytes:
+        """One file of a snapshot, every byte verified."""
+        return await _call(lambda _: self._profile.read(path, at=at))
+
+    def lock(self, *, run_id: Optional[str] = None, ttl: Optional[int] = None, wait: int = 0) -> _Pending[Lock]:
+        """Takes the lock, and renews it until it is given back."""
+
+        def work(cancel: Cancellation) -> Lock:
+            return Lock(self._profile.lock(run_id=run_id, ttl=ttl, wait=wait, cancel=cancel))
+
+        return _Pending(lambda: _call(work).__await__())
+
+    async def lock_state(self) -> LockState:
+        """Who holds the lock."""
+        return await _call(lambda _: self._profile.lock_state())
+
+    async def events(self, *, after: Optional[str] = None, follow: bool = False) -> AsyncIterator[Event]:
+        """What happened to its pointer and lock, the oldest first."""
+        cancel = Cancellation()
+        events = self._profile.events(after=after, follow=follow, cancel=cancel)
+        while True:
+            event = await _call(lambda _: next(events, None), cancel)
+            if event is None:
+                return
+            yield event
+
+
+def profile(name: str, *, chrome_major: Optional[int] = None, through: Optional[Door] = None) -> Profile:
+    """A profile: `pstore.aio.profile("acme/alice")`."""
+    from . import profile as open_profile
+
+    return Profile(open_profile(name, chrome_major=chrome_major, through=through))
