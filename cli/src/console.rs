@@ -29,6 +29,7 @@ use crate::{
     answer::Answer,
     json_log::{self, AsJson},
     progress::{Bar, Beside},
+    progress_lines::ProgressLines,
 };
 use store::progress::{Progress, Silent, Tick};
 
@@ -40,6 +41,8 @@ pub(crate) struct Console {
     pub(crate) verbose: u8,
     /// Whether each line on stderr is a JSON document.
     pub(crate) json_log: bool,
+    /// Whether progress is told on stderr as JSON.
+    pub(crate) json_progress: bool,
 }
 
 impl Console {
@@ -65,6 +68,7 @@ impl Console {
             .with_target("engine", own)
             .with_target("fuse", own)
             .with_target("server", served)
+            .with_target("mcp", own)
             .with_target("pstore", own)
             .with_default(others);
         // Without colours: what is written escapes every control character, be it in a field that quotes others.
@@ -169,8 +173,11 @@ impl Observer for Console {
         self.json
     }
 
-    /// A bar if there is a terminal to draw it on; the steps one by one for those who want more.
+    /// A bar if there is a terminal to draw it on; the steps one by one for those who want more; lines for programs.
     fn progress(&self) -> Arc<dyn Progress> {
+        if self.json_progress {
+            return Arc::new(ProgressLines::new());
+        }
         if self.verbose > 0 && !self.quiet {
             return Arc::new(Steps(*self));
         }

@@ -9,6 +9,7 @@ mod console;
 mod daemon;
 mod json_log;
 mod progress;
+mod progress_lines;
 mod table;
 mod top;
 mod verbs;

@@ -102,6 +102,12 @@ fn responses(sent: &Sent) -> Value {
         responses["304"] = json!({ "description": "The caller has it already" });
         responses["307"] = json!({ "description": "It can be fetched at `Location`, for a few minutes" });
     }
+    if let Sent::Mcp = sent {
+        responses["202"] = json!({ "description": "A notification was taken" });
+        // What is no message of the protocol is refused in the protocol's own way.
+        responses["default"]["content"]["application/json"] = json!({ "schema": { "type": "object" } });
+        responses["default"]["content"]["text/plain"] = json!({ "schema": { "type": "string" } });
+    }
     responses
 }
 
@@ -122,6 +128,10 @@ fn content(sent: &Sent) -> Value {
             json!({ "text/css": text, "text/javascript": text, "image/svg+xml": text })
         }
         Sent::Bytes => json!({ "application/octet-stream": {} }),
+        Sent::Mcp => json!({
+            "application/json": { "schema": { "type": "object" } },
+            "text/event-stream": { "schema": { "type": "string" } },
+        }),
         Sent::Archive => json!({ ARCHIVE: {} }),
     }
 }

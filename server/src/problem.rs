@@ -182,6 +182,7 @@ pub fn status(kind: ErrorKind) -> StatusCode {
         ErrorKind::Denied | ErrorKind::StoreRefused | ErrorKind::PointerUnknown => StatusCode::BAD_GATEWAY,
         ErrorKind::Unavailable | ErrorKind::Interrupted => StatusCode::SERVICE_UNAVAILABLE,
         ErrorKind::Internal
+        | ErrorKind::CommandFailed
         | ErrorKind::Io
         | ErrorKind::Damaged
         | ErrorKind::UnsupportedFormat

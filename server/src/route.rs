@@ -44,6 +44,8 @@ pub enum Sent {
     PageFile,
     /// The bytes of a file.
     Bytes,
+    /// A message of the Model Context Protocol, or a stream of them.
+    Mcp,
     /// An archive, a part of one, or where it can be fetched.
     Archive,
 }

@@ -1,11 +1,15 @@
 //! `serve` runs a server from its start to its end.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use engine::{Engine, failure::Failure, host::signals, interrupt::Interrupt, outcome::Outcome};
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::ErrorKind;
+use store::{Error, ErrorKind};
 
 use crate::{
     connections,
@@ -38,6 +42,8 @@ pub struct ServeRequest {
     pub does_jobs: bool,
     /// Where it makes mounts for callers that may not mount.
     pub mounts: Option<MountsAt>,
+    /// The folder of the workspaces that it offers to agents.
+    pub workspaces: Option<PathBuf>,
     /// The users of this host that need no token at a socket in the file system.
     pub socket_users: Vec<SocketUser>,
     /// How long requests may take to end when it is told to stop.
@@ -54,6 +60,16 @@ pub struct ServeOutcome {
 }
 
 impl Outcome for ServeOutcome {}
+
+/// The folder without links in its path, as the workspaces below it know themselves.
+fn workspaces(folder: &Path) -> Result<PathBuf, Failure> {
+    let found = folder.canonicalize().map_err(|error| Error::io("cannot read", folder, error))?;
+    match found.is_dir() {
+        true => Ok(found),
+        false => Err(Failure::usage(format!("{} is no directory", folder.display()))
+            .hint("--workspaces takes the directory in which the workspaces lie")),
+    }
+}
 
 /// Serves until the process is told to end, then lets what has begun come to its end.
 pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcome, Failure> {
@@ -88,6 +104,7 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
     engine.say(&format!("listening on {place}"));
     let host = Host {
         does_jobs: request.does_jobs,
+        workspaces: request.workspaces.as_deref().map(workspaces).transpose()?,
         mounts: request.mounts.as_ref().map(Mounts::open).transpose()?,
         socket_users: request.socket_users.clone(),
     };

@@ -1,6 +1,6 @@
 //! `Server` holds the state that all requests share.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use axum::{body::Bytes, http::HeaderValue};
 use engine::{Engine, interrupt::Interrupt};
@@ -84,6 +84,8 @@ pub(crate) struct Server {
     pub(crate) name: String,
     /// Makes mounts on this host, if it is to.
     pub(crate) mounts: Option<Arc<Mounts>>,
+    /// The folder of the workspaces that it offers, if it is to.
+    pub(crate) workspaces: Option<PathBuf>,
     /// The users of this host that need no token.
     pub(crate) socket_users: Vec<SocketUser>,
     /// Raised when the server is to stop.
@@ -95,6 +97,7 @@ pub(crate) struct Server {
 pub(crate) struct Host {
     pub(crate) does_jobs: bool,
     pub(crate) mounts: Option<Mounts>,
+    pub(crate) workspaces: Option<PathBuf>,
     pub(crate) socket_users: Vec<SocketUser>,
 }
 
@@ -103,7 +106,7 @@ impl Server {
         engine: Engine,
         (tokens, tls, login_key): (TokenFile, Option<Tls>, LoginKey),
         rates: Rates,
-        Host { does_jobs, mounts, socket_users }: Host,
+        Host { does_jobs, mounts, workspaces, socket_users }: Host,
         stopping: Interrupt,
     ) -> Self {
         let host = engine.settings.host_name().unwrap_or_default();
@@ -134,6 +137,7 @@ impl Server {
             job_room: Room::new("jobs in progress", MAX_JOBS),
             does_jobs,
             mounts: mounts.map(Arc::new),
+            workspaces,
             socket_users,
             stopping,
         }

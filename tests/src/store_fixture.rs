@@ -116,6 +116,8 @@ pub fn commit_request(lineage: &Lineage, path: &Path) -> commit::Request {
         quota_bytes: None,
         flip_id: FlipId::from_bytes(store::id::random()),
         archive: None,
+        earlier: None,
+        trusts_base: true,
         guess: Some(chrome::startup::guess),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{
-    Args,
+    Args, ValueEnum,
     builder::{OsStringValueParser, TypedValueParser},
 };
 use engine::settings::Overrides;
@@ -35,12 +35,21 @@ pub(crate) struct Global {
     /// Print one JSON document
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Tell progress on stderr: json, one document on each line
+    #[arg(long, global = true, value_name = "FORM", value_enum, conflicts_with = "quiet")]
+    pub(crate) progress: Option<ProgressForm>,
     /// No progress and no remarks
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// More remarks; twice for even more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+}
+
+/// How progress is told to programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgressForm {
+    Json,
 }
 
 impl Global {

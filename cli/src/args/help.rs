@@ -9,12 +9,12 @@ Usage: pstore [OPTIONS] COMMAND        (pstore help COMMAND tells more)
   restore TENANT/PROFILE DIR    write a snapshot to a directory
   mount TENANT/PROFILE DIR      use it at once, writable; bytes come on demand
   commit, unmount, mounts, sessions   store a mount's changes; end it; list
+  workspace start|…, checkpoint, mcp   checkpoints of an agent's directory
   run TENANT/PROFILE -- CMD     lock, load, run a command on it, capture, unlock
-  list [TENANT[/PROFILE]]       list tenants, profiles or snapshots
-  show, ls, cat, find, history, diff, verify   inspect and check snapshots
-  rollback, delete, tag, untag, expect   go back, delete, tag; set expectations
-  retention plan|apply, gc, stats   delete by rules; free space; count bytes
-  lock, force-unlock, reap, log, top   hold, take away locks; show events; watch
+  list, show, ls, cat, find, history, diff, verify   list, inspect, check
+  project save|list|show|restore|delete FILE   databases, volumes of a project
+  rollback, delete, tag, untag, expect, retention, gc, stats   go back; delete
+  lock, force-unlock, reap, log, top, container   locks; events; containers
   serve, token, metrics, export, import, init, doctor, config, completions, man
 
   --store URL       file:///path or s3://bucket/prefix   [env: PSTORE_STORE]
@@ -22,7 +22,7 @@ Usage: pstore [OPTIONS] COMMAND        (pstore help COMMAND tells more)
   --region NAME     of the S3 bucket                 [env: PSTORE_S3_REGION]
   --cache-dir DIR   cache directory of this host; --no-cache for none
   --config FILE     settings [default: ~/.config/pstore/pstore.toml]
-  --json            print one JSON document
+  --json            print one JSON document; --progress json tells progress
   -q, --quiet       only errors and results; -v, --verbose for more
   -h, --help        this page, or a command's help; -V, --version
 ";

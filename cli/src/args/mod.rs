@@ -4,14 +4,17 @@ mod actor;
 mod browse;
 mod capture;
 mod catalog;
+mod container;
 mod expect;
 mod export;
 mod global;
 mod help;
 mod import;
 mod lineage;
+mod mcp;
 mod mount;
 mod profile_ref;
+mod project;
 mod run;
 #[cfg(test)]
 mod runbook_tests;
@@ -19,18 +22,26 @@ mod serve;
 mod top;
 mod value;
 mod verb;
+mod version;
+mod workspace;
 
 pub(crate) use browse::{CatArgs, FindArgs, LsArgs};
 pub(crate) use catalog::{
     AcquireArgs, DeleteArgs, ForceUnlockArgs, GcArgs, HeldArgs, HoldArgs, LockArgs, LockShowArgs, LockVerb,
     LogArgs, ReapArgs, RetentionArgs, RetentionVerb, RollbackArgs, TagArgs,
 };
+pub(crate) use container::{ContainerArgs, ContainerRestoreArgs, ContainerSnapshotArgs, ContainerVerb};
 pub(crate) use expect::ExpectArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use global::Global;
 pub(crate) use import::ImportArgs;
+pub(crate) use mcp::McpArgs;
 pub(crate) use mount::{
     CommitArgs, DiscardArgs, MountArgs, RescueArgs, SessionsArgs, SessionsVerb, SetAsideArgs, UnmountArgs,
+};
+pub(crate) use project::{
+    ProjectArgs, ProjectDeleteArgs, ProjectListArgs, ProjectRestoreArgs, ProjectSaveArgs, ProjectShowArgs,
+    ProjectVerb, StateArgs,
 };
 pub(crate) use run::RunArgs;
 pub(crate) use serve::{ServeArgs, TokenArgs, TokenNewArgs, TokenVerb};
@@ -38,6 +49,10 @@ pub(crate) use top::TopArgs;
 pub(crate) use verb::{
     CompletionsArgs, ConfigArgs, ConfigVerb, DiffArgs, DoctorArgs, HistoryArgs, InitArgs, ListArgs, ManArgs,
     RestoreArgs, ShowArgs, SnapshotArgs, StatsArgs, Verb, VerifyArgs,
+};
+
+pub(crate) use workspace::{
+    CheckpointArgs, WorkspaceArgs, WorkspaceChangesArgs, WorkspaceStartArgs, WorkspaceVerb,
 };
 
 use std::{ffi::OsString, process::ExitCode};
@@ -52,7 +67,7 @@ use crate::console::{self, Console};
 
 /// Keeps browser profiles as deduplicated, verified snapshots in a bucket or a directory.
 #[derive(Debug, Parser)]
-#[command(name = "pstore", version, override_help = help::OVERVIEW, disable_help_subcommand = true)]
+#[command(name = "pstore", version, long_version = version::LONG.as_str(), override_help = help::OVERVIEW, disable_help_subcommand = true)]
 struct Line {
     #[command(flatten)]
     global: Global,
@@ -88,6 +103,7 @@ pub(crate) fn parse_words(words: impl IntoIterator<Item = OsString>) -> Result<I
         quiet: global.quiet || is_drawn,
         verbose: global.verbose,
         json_log: matches!(&verb, Verb::Serve(args) if args.json_log),
+        json_progress: global.progress.is_some(),
     };
     Ok(Invocation { console, global, verb })
 }
@@ -145,7 +161,8 @@ impl Refusal {
             let (message, rest) = text.split_once("\n\n").unwrap_or((text, ""));
             let mut failure = Failure::usage(message);
             failure.hint = Some(rest.trim().to_owned()).filter(|rest| !rest.is_empty());
-            return Console { json: true, quiet: false, verbose: 0, json_log: false }.failure(&failure);
+            return Console { json: true, quiet: false, verbose: 0, json_log: false, json_progress: false }
+                .failure(&failure);
         }
         let _ = self.0.print();
         ExitCode::from(engine::failure::codes::code(store::ErrorKind::InvalidInput))

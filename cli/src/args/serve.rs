@@ -53,6 +53,9 @@ pub(crate) struct ServeArgs {
     /// Let callers ask for mounts that all users of this host may use, within the modes of the files
     #[arg(long, requires = "mounts")]
     pub(crate) mounts_for_others: bool,
+    /// Offer the workspaces directly below this directory to agents, over MCP at /mcp
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspaces: Option<PathBuf>,
     /// A user of this host that needs no token at unix:/path, with tenant and role, as 1000=acme:run; may be
     /// repeated. Everybody then reaches the socket
     #[arg(long = "socket-user", value_name = "UID=TENANT:ROLE")]

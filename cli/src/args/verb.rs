@@ -20,15 +20,19 @@ use super::{
         DeleteArgs, ForceUnlockArgs, GcArgs, LockArgs, LockVerb, LogArgs, ReapArgs, RetentionArgs,
         RollbackArgs, TagArgs,
     },
+    container::{ContainerArgs, ContainerVerb},
     expect::ExpectArgs,
     export::ExportArgs,
     import::ImportArgs,
+    mcp::McpArgs,
     mount::{CommitArgs, MountArgs, MountsArgs, SessionsArgs, UnmountArgs},
     profile_ref::ChosenArgs,
+    project::{ProjectArgs, ProjectVerb},
     run::RunArgs,
     serve::{ServeArgs, TokenArgs},
     top::TopArgs,
     value::{seconds, sha_prefix, share},
+    workspace::{CheckpointArgs, WorkspaceArgs, WorkspaceVerb},
 };
 
 #[derive(Debug, Subcommand)]
@@ -50,6 +54,7 @@ pub(crate) enum Verb {
     Mounts(MountsArgs),
     Sessions(SessionsArgs),
     Run(Box<RunArgs>),
+    Container(ContainerArgs),
     Stats(StatsArgs),
     Verify(VerifyArgs),
     Lock(LockArgs),
@@ -64,9 +69,13 @@ pub(crate) enum Verb {
     /// Remove a tag from a snapshot
     Untag(TagArgs),
     Expect(ExpectArgs),
+    Project(ProjectArgs),
+    Workspace(WorkspaceArgs),
+    Checkpoint(CheckpointArgs),
     Import(ImportArgs),
     Log(LogArgs),
     Serve(ServeArgs),
+    Mcp(McpArgs),
     Token(TokenArgs),
     Metrics(MetricsArgs),
     Top(TopArgs),
@@ -82,7 +91,11 @@ impl Verb {
         let acquires = |verb: &LockVerb| matches!(verb, LockVerb::Acquire(_) | LockVerb::Hold(_));
         match self {
             Self::Run(_) | Self::Snapshot(_) | Self::Mount(_) => true,
+            Self::Container(ContainerArgs { verb }) => matches!(verb, ContainerVerb::Snapshot(_)),
             Self::Lock(LockArgs { verb }) => acquires(verb),
+            Self::Project(ProjectArgs { verb }) => {
+                matches!(verb, ProjectVerb::Save(_) | ProjectVerb::Restore(_))
+            }
             _ => false,
         }
     }
@@ -93,9 +106,11 @@ impl Verb {
         match self {
             Self::Run(_)
             | Self::Serve(_)
+            | Self::Mcp(_)
             | Self::Top(_)
             | Self::Lock(LockArgs { verb: LockVerb::Hold(_) }) => true,
             Self::Mount(args) => args.foreground || args.daemon,
+            Self::Workspace(WorkspaceArgs { verb: WorkspaceVerb::Start(args) }) => args.daemon,
             Self::Reap(args) => args.every.is_some(),
             _ => false,
         }

@@ -7,8 +7,12 @@ use engine::{
     failure::Failure,
     host::supervise::Signals,
     interrupt::Interrupt,
-    mount::{call, until_done},
+    mount::{
+        call::{self, SentOutcome},
+        until_done,
+    },
     verbs::mount::{MountOutcome, MountRequest},
+    workspace::{StartRequest, WorkspaceOutcome},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -23,19 +27,20 @@ use crate::answer::Answer;
 /// Starts the daemon and waits until it says that the mount is ready, or why it is not. If this command
 /// is interrupted, so is the daemon, which gives back what it has taken.
 pub(crate) async fn start(interrupt: &Interrupt) -> Result<MountOutcome, Failure> {
-    launch(std::env::args_os().skip(1), interrupt).await
+    launch(std::env::args_os().skip(1), interrupt, "the mount was ready").await
 }
 
-/// As [`start`], with the words of a command that mounts.
-pub(crate) async fn launch(
+/// As [`start`], with the words of a command that a daemon carries out. Until it says so, it is not so that `ready`.
+pub(crate) async fn launch<T: SentOutcome>(
     words: impl IntoIterator<Item = OsString>,
     interrupt: &Interrupt,
-) -> Result<MountOutcome, Failure> {
+    ready: &str,
+) -> Result<T, Failure> {
     let failed = |what: String| Failure::new(ErrorKind::Io, what);
     let program =
         std::env::current_exe().map_err(|error| failed(format!("cannot find this program: {error}")))?;
     let mut command = Command::new(program);
-    command.args(words).arg("--daemon").stdin(Stdio::null()).stdout(Stdio::piped());
+    command.args(with_daemon(words)).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| failed(format!("no daemon can be started: {error}")))?;
     let daemon = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let mut line = String::new();
@@ -48,7 +53,7 @@ pub(crate) async fn launch(
             () = interrupt.raised() => {
                 daemon.map(|daemon| kill_process(daemon, Signal::TERM));
                 let _ = said.await;
-                return Err(Failure::new(ErrorKind::Interrupted, "interrupted before the mount was ready"));
+                return Err(Failure::new(ErrorKind::Interrupted, format!("interrupted before {ready}")));
             }
         }
     }
@@ -56,9 +61,17 @@ pub(crate) async fn launch(
         Ok(said) => call::received(said),
         Err(_) => {
             let status = child.wait().await.map(|status| status.to_string()).unwrap_or_default();
-            Err(failed(format!("the daemon ended before the mount was ready ({status})")))
+            Err(failed(format!("the daemon ended before {ready} ({status})")))
         }
     }
+}
+
+/// The words with `--daemon`, which is an option only before a `--`.
+fn with_daemon(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = words.into_iter().collect();
+    let at = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    words.insert(at, "--daemon".into());
+    words
 }
 
 /// Serves a mount until it is over; `is_apart` if another process waits for it to be ready. If none does,
@@ -92,6 +105,23 @@ pub(crate) async fn serve(
     until_done(&serving, &mut signals, request.on_lock_lost).await;
     let status = json!(serving.mount.status().await);
     Ok(Answer { brief: Some(String::new()), ..Answer::new(status, String::new()) })
+}
+
+/// Watches a workspace until this process is told to end; another process waits until it watches.
+pub(crate) async fn watch(engine: Engine, request: &StartRequest) -> Result<Answer, Failure> {
+    let _ = rustix::process::setsid();
+    let watching = match engine.watch_workspace(request).await {
+        Ok(watching) => watching,
+        Err(failure) => {
+            tell(&call::sent::<WorkspaceOutcome>(&Err(failure)));
+            silence(None);
+            return Err(Failure::new(ErrorKind::Io, "told already"));
+        }
+    };
+    tell(&call::sent(&Ok(watching.outcome.clone())));
+    silence(Some(&watching.log()));
+    watching.until_done().await;
+    Ok(Answer { brief: Some(String::new()), ..Answer::new(json!({}), String::new()) })
 }
 
 /// One line for the process that waits.

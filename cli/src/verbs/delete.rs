@@ -26,11 +26,15 @@ pub(super) async fn run(engine: Engine, args: &DeleteArgs) -> Result<Answer, Fai
         confirm: args.confirm,
     };
     let outcome = engine.delete(&request).await?;
-    let text = match &outcome {
+    Answer::of(&outcome, text(&outcome))
+}
+
+/// A deletion in words.
+pub(super) fn text(outcome: &DeleteOutcome) -> String {
+    match outcome {
         DeleteOutcome::Snapshot(deleted) => snapshot(deleted),
         DeleteOutcome::All(receipt) => receipt::text(receipt),
-    };
-    Answer::of(&outcome, text)
+    }
 }
 
 fn snapshot(deleted: &DeletedSnapshot) -> String {

@@ -5,6 +5,7 @@ mod commit;
 pub(crate) mod complete;
 mod completions;
 mod config;
+mod container;
 mod delete;
 mod diff;
 mod doctor;
@@ -21,9 +22,11 @@ mod lock;
 mod log;
 mod ls;
 mod man;
+mod mcp;
 mod metrics;
 pub(crate) mod mount;
 mod mounts;
+mod project;
 mod reap;
 mod restore;
 mod retention;
@@ -39,10 +42,14 @@ mod token;
 mod top;
 mod unmount;
 mod verify;
+mod workspace;
 
 pub(crate) use engine::Engine;
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    pin::Pin,
+    sync::{Arc, OnceLock},
+};
 
 use engine::{failure::Failure, interrupt::Interrupt, settings::Settings};
 use store::ErrorKind;
@@ -108,49 +115,71 @@ async fn done(
         counting.begin(&engine);
         Ok::<_, Failure>(engine)
     };
+    macro_rules! by_engine {
+        ($run:path, $args:expr) => {{
+            let opened = engine()?;
+            apart(|| $run(opened, $args)).await
+        }};
+    }
     match &invocation.verb {
-        Verb::Init(args) => init::run(engine()?, args).await,
-        Verb::Snapshot(args) => snapshot::run(engine()?, args).await,
-        Verb::List(args) => list::run(engine()?, args).await,
-        Verb::Show(args) => show::run(engine()?, args).await,
-        Verb::Ls(args) => ls::run(engine()?, args).await,
-        Verb::Cat(args) => cat::run(engine()?, args).await,
-        Verb::Find(args) => find::run(engine()?, args).await,
-        Verb::Diff(args) => diff::run(engine()?, args).await,
-        Verb::History(args) => history::run(engine()?, args).await,
-        Verb::Restore(args) => restore::run(engine()?, args).await,
-        Verb::Export(args) => export::run(engine()?, args).await,
-        Verb::Mount(args) => mount::run(engine()?, args).await,
+        Verb::Init(args) => by_engine!(init::run, args),
+        Verb::Snapshot(args) => by_engine!(snapshot::run, args),
+        Verb::List(args) => by_engine!(list::run, args),
+        Verb::Show(args) => by_engine!(show::run, args),
+        Verb::Ls(args) => by_engine!(ls::run, args),
+        Verb::Cat(args) => by_engine!(cat::run, args),
+        Verb::Find(args) => by_engine!(find::run, args),
+        Verb::Diff(args) => by_engine!(diff::run, args),
+        Verb::History(args) => by_engine!(history::run, args),
+        Verb::Restore(args) => by_engine!(restore::run, args),
+        Verb::Export(args) => by_engine!(export::run, args),
+        Verb::Mount(args) => by_engine!(mount::run, args),
         Verb::Commit(args) => commit::run(&Settings::load(&invocation.global.overrides())?, args).await,
         Verb::Unmount(args) => unmount::run(&Settings::load(&invocation.global.overrides())?, args).await,
         Verb::Mounts(_) => mounts::run(&Settings::load(&invocation.global.overrides())?).await,
         Verb::Sessions(args) => {
-            sessions::run(engine, &Settings::load(&invocation.global.overrides())?, args).await
+            let settings = Settings::load(&invocation.global.overrides())?;
+            apart(|| sessions::run(engine, &settings, args)).await
         }
-        Verb::Run(args) => run::run(engine()?, args).await,
-        Verb::Stats(args) => stats::run(engine()?, args).await,
-        Verb::Verify(args) => verify::run(engine()?, args).await,
-        Verb::Lock(args) => lock::run(engine()?, args).await,
-        Verb::Reap(args) => reap::run(engine()?, args).await,
-        Verb::ForceUnlock(args) => force_unlock::run(engine()?, args).await,
-        Verb::Rollback(args) => rollback::run(engine()?, args).await,
-        Verb::Delete(args) => delete::run(engine()?, args).await,
-        Verb::Retention(args) => retention::run(engine()?, args).await,
-        Verb::Gc(args) => gc::run(engine()?, args).await,
-        Verb::Tag(args) => tag::tag(engine()?, args).await,
-        Verb::Untag(args) => tag::untag(engine()?, args).await,
-        Verb::Expect(args) => expect::run(engine()?, args).await,
-        Verb::Import(args) => import::run(engine()?, args).await,
-        Verb::Log(args) => log::run(engine()?, args).await,
-        Verb::Serve(args) => serve::run(engine()?, &invocation.global, args).await,
+        Verb::Run(args) => by_engine!(run::run, args),
+        Verb::Container(args) => by_engine!(container::run, args),
+        Verb::Stats(args) => by_engine!(stats::run, args),
+        Verb::Verify(args) => by_engine!(verify::run, args),
+        Verb::Lock(args) => by_engine!(lock::run, args),
+        Verb::Reap(args) => by_engine!(reap::run, args),
+        Verb::ForceUnlock(args) => by_engine!(force_unlock::run, args),
+        Verb::Rollback(args) => by_engine!(rollback::run, args),
+        Verb::Delete(args) => by_engine!(delete::run, args),
+        Verb::Retention(args) => by_engine!(retention::run, args),
+        Verb::Gc(args) => by_engine!(gc::run, args),
+        Verb::Tag(args) => by_engine!(tag::tag, args),
+        Verb::Untag(args) => by_engine!(tag::untag, args),
+        Verb::Expect(args) => by_engine!(expect::run, args),
+        Verb::Project(args) => by_engine!(project::run, args),
+        Verb::Workspace(args) => by_engine!(workspace::run, args),
+        Verb::Checkpoint(args) => by_engine!(workspace::checkpoint, args),
+        Verb::Import(args) => by_engine!(import::run, args),
+        Verb::Log(args) => by_engine!(log::run, args),
+        Verb::Serve(args) => {
+            let engine = engine()?;
+            apart(|| serve::run(engine, &invocation.global, args)).await
+        }
+        Verb::Mcp(args) => by_engine!(mcp::run, args),
         Verb::Token(args) => token::run(console, args),
         Verb::Metrics(_) => metrics::run(&Settings::load(&invocation.global.overrides())?, console),
         Verb::Top(args) => {
-            top::run(engine, &Settings::load(&invocation.global.overrides())?, console, args).await
+            let settings = Settings::load(&invocation.global.overrides())?;
+            apart(|| top::run(engine, &settings, console, args)).await
         }
-        Verb::Doctor(args) => doctor::run(engine()?, args).await,
+        Verb::Doctor(args) => by_engine!(doctor::run, args),
         Verb::Config(args) => config::run(&Settings::load(&invocation.global.overrides())?, args),
         Verb::Completions(args) => Ok(completions::run(args)),
         Verb::Man(args) => man::run(args),
     }
+}
+
+/// Makes the future of a command on the heap. Those of all commands together would not fit the stack of whoever awaits
+/// one of them.
+fn apart<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
+    Box::pin(make())
 }

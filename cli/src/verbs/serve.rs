@@ -33,6 +33,7 @@ pub(super) async fn run(engine: Engine, global: &Global, args: &ServeArgs) -> Re
             for_others: args.mounts_for_others,
             launcher: launcher(global),
         }),
+        workspaces: args.workspaces.clone(),
         socket_users: args.socket_users.clone(),
         drain: args.drain,
     };
@@ -53,7 +54,7 @@ fn launcher(global: &Global) -> Launcher {
     Launcher(Arc::new(move |request| {
         let words = words(&global, request);
         // A mount that has begun is brought to its end, though its caller goes away.
-        Box::pin(async move { daemon::launch(words, &Interrupt::new()).await })
+        Box::pin(async move { daemon::launch(words, &Interrupt::new(), "the mount was ready").await })
     }))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::test_host::TestHost;
 
-pub const VERBS: [&str; 39] = [
+pub const VERBS: [&str; 44] = [
     "init",
     "snapshot",
     "list",
@@ -20,6 +20,7 @@ pub const VERBS: [&str; 39] = [
     "mounts",
     "sessions",
     "run",
+    "container",
     "stats",
     "verify",
     "lock",
@@ -32,9 +33,13 @@ pub const VERBS: [&str; 39] = [
     "tag",
     "untag",
     "expect",
+    "project",
+    "workspace",
+    "checkpoint",
     "import",
     "log",
     "serve",
+    "mcp",
     "token",
     "metrics",
     "top",
@@ -74,7 +79,9 @@ fn every_command_has_an_example_that_it_understands() {
     }
     // And there are no others.
     let script = host.ok("completions fish");
-    let commands = script.lines().filter(|line| line.contains("__fish_pstore_needs_command"));
+    // Values of options are offered there, too.
+    let is_command = |line: &&str| line.contains("__fish_pstore_needs_command") && !line.contains(" -l ");
+    let commands = script.lines().filter(is_command);
     let commands = commands.filter_map(|line| line.split("-a \"").nth(1)?.split('"').next());
     assert_eq!(commands.collect::<Vec<_>>(), VERBS);
 }
@@ -86,7 +93,12 @@ fn nothing_at_all_is_a_mistake() {
 
 #[test]
 fn the_version_is_told() {
-    assert_eq!(TestHost::new().ok("--version"), format!("pstore {}\n", env!("CARGO_PKG_VERSION")));
+    let (host, number) = (TestHost::new(), env!("CARGO_PKG_VERSION"));
+    assert_eq!(host.ok("-V"), format!("pstore {number}\n"));
+    let long = host.ok("--version");
+    assert!(long.starts_with(&format!("pstore {number} (")), "{long}");
+    let lines: Vec<_> = long.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(lines, ["format", "target", "features"], "{long}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod browse;
 mod chrome;
 mod clock;
 mod config;
+mod container_documents;
 mod contract;
 mod daemon;
 mod delete;

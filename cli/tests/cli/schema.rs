@@ -36,6 +36,10 @@ impl Schema {
     }
 
     fn check(&self, schema: &Value, value: &Value, at: &str, misfits: &mut Vec<String>) {
+        // Anything: what another program describes is as that program says.
+        if *schema == Value::Bool(true) {
+            return;
+        }
         let schema = schema.as_object().unwrap_or_else(|| panic!("{at}: no schema"));
         for (keyword, wanted) in schema {
             match keyword.as_str() {

@@ -18,6 +18,7 @@ mod jobs;
 mod loads;
 mod locks;
 mod login;
+mod mcp;
 mod metrics;
 mod mounts;
 mod overview;
@@ -49,6 +50,7 @@ static TABLES: &[&[Route]] = &[
     jobs::ROUTES,
     schedules::ROUTES,
     events::ROUTES,
+    mcp::ROUTES,
     mounts::ROUTES,
     sessions::ROUTES,
 ];

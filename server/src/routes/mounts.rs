@@ -17,6 +17,7 @@ use engine::{
         commit::{CommitOutcome, CommitRequest},
         mount::{MountMode, MountOutcome, MountOwner, MountRequest},
         mounts::{ListedMount, MountsRequest},
+        sessions::SetAsideRequest,
         unmount::{UncommittedChanges, UnmountOutcome, UnmountRequest},
     },
 };
@@ -150,6 +151,8 @@ pub enum Changes {
     Discard,
     /// They are left for another mount of this host to continue.
     Keep,
+    /// They stay on the host, and no mount continues them: `pstore sessions` lists them there.
+    SetAside,
 }
 
 impl From<Changes> for UncommittedChanges {
@@ -157,7 +160,7 @@ impl From<Changes> for UncommittedChanges {
         match changes {
             Changes::Commit => Self::Commit,
             Changes::Discard => Self::Discard,
-            Changes::Keep => Self::Keep,
+            Changes::Keep | Changes::SetAside => Self::Keep,
         }
     }
 }
@@ -353,6 +356,11 @@ async fn unmount(call: Call) -> Answer {
     })?;
     if ended.verdict().is_none() {
         mounts.remove(&tenant, named.mount_id);
+    }
+    if let (Some(Changes::SetAside), UnmountOutcome::Ended(mount)) = (query.changes, &ended)
+        && mount.kept
+    {
+        call.engine.set_session_aside(&SetAsideRequest { session: mount.session.clone() })?;
     }
     judged(&tenant, &ended)
 }

@@ -11,6 +11,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Devtools {
     socket: WebSocket<TcpStream>,
     calls: u64,
+    /// What pages that are [listened to](Page::listen) have told by themselves.
+    told: Vec<Value>,
 }
 
 /// One page of a browser.
@@ -26,7 +28,7 @@ impl Devtools {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let url = format!("ws://127.0.0.1:{port}{path}");
         let (socket, _) = tungstenite::client::client(url, stream).unwrap();
-        Self { socket, calls: 0 }
+        Self { socket, calls: 0, told: Vec::new() }
     }
 
     /// Calls a method of the browser and returns its result.
@@ -47,6 +49,7 @@ impl Devtools {
                 assert!(answer.get("error").is_none(), "{method}: {answer}");
                 return answer["result"].clone();
             }
+            self.told.push(answer);
         }
     }
 
@@ -64,6 +67,15 @@ impl Devtools {
         let cookies = self.call("Storage.getCookies", json!({}));
         let cookie = cookies["cookies"].as_array()?.iter().find(|cookie| cookie["name"] == name)?;
         Some(cookie["value"].as_str()?.to_owned())
+    }
+
+    /// The largest number in the cookies whose names begin so; 0 if there is none.
+    #[track_caller]
+    pub fn newest_cookie(&mut self, name: &str) -> u64 {
+        let cookies = self.call("Storage.getCookies", json!({}));
+        let all = cookies["cookies"].as_array().unwrap().iter();
+        let such = all.filter(|cookie| cookie["name"].as_str().unwrap().starts_with(name));
+        such.map(|cookie| cookie["value"].as_str().unwrap().parse().unwrap()).max().unwrap_or(0)
     }
 
     /// Opens a page and waits until it has loaded.
@@ -90,6 +102,25 @@ impl Devtools {
 }
 
 impl Page<'_> {
+    /// From now on its console is listened to.
+    #[track_caller]
+    pub fn listen(&mut self) {
+        for domain in ["Runtime.enable", "Log.enable"] {
+            self.devtools.send(json!({"method": domain, "sessionId": self.session}), domain);
+        }
+    }
+
+    /// The errors and warnings that its console has shown since that was asked before.
+    pub fn complaints(&mut self) -> Vec<Value> {
+        let is_complaint = |told: &Value| {
+            let told_of = &told["params"];
+            let levels = [&told_of["entry"]["level"], &told_of["type"]];
+            told["method"] == "Runtime.exceptionThrown"
+                || levels.iter().any(|level| ["error", "warning", "assert"].iter().any(|bad| *level == bad))
+        };
+        std::mem::take(&mut self.devtools.told).into_iter().filter(is_complaint).collect()
+    }
+
     /// The value of an expression, awaited if it is a promise.
     #[track_caller]
     pub fn evaluate(&mut self, expression: &str) -> Value {

@@ -14,8 +14,12 @@ const PAGE: &str = include_str!("site.html");
 const WORKER: &str =
     "self.addEventListener('install', () => self.skipWaiting()); self.addEventListener('fetch', () => {});";
 
-/// The cookie that `/login` sets, which has no time at which it lapses. `/account` tells by it who is logged in.
+/// The cookie that `/login` sets, which has no time at which it lapses, and `/login?keep` and `/stay` with one. `/account` tells by it
+/// who is logged in.
 const SESSION: &str = "session=4711";
+
+/// How many names the cookies of `/count` have.
+const TURNS: u64 = 8;
 
 /// Serves for as long as the test process lives.
 #[derive(Debug)]
@@ -92,9 +96,16 @@ fn serve(mut stream: &TcpStream) -> Option<()> {
         _ => ("text/plain", ""),
     };
     let cookie = match path.split_once('?') {
-        // One that lasts, and one that does not.
+        // One that lasts, and one that does not. Several names take turns: Chromium takes a cookie away before it sets
+        // it again, and may write just then.
         Some(("/count", number)) => {
-            format!("Set-Cookie: counted={number}; Max-Age=100000\r\nSet-Cookie: fleeting={number}\r\n")
+            let name = number.parse::<u64>().ok()? % TURNS;
+            let last = "; Max-Age=100000";
+            format!("Set-Cookie: counted-{name}={number}{last}\r\nSet-Cookie: fleeting-{name}={number}\r\n")
+        }
+        _ if path == "/stay" => format!("Set-Cookie: {SESSION}; Max-Age=100000; Path=/\r\n"),
+        _ if path == "/login?keep" => {
+            format!("Set-Cookie: {SESSION}; HttpOnly; Path=/; Max-Age=100000\r\n")
         }
         _ if path == "/login" => format!("Set-Cookie: {SESSION}; HttpOnly; Path=/\r\n"),
         _ => String::new(),

@@ -259,7 +259,7 @@ impl Mounted {
     /// What was stored leaves the overlay.
     pub fn rebase(&mut self, pending: &Pending) -> store::Result<()> {
         let Pending { taken, stored, .. } = pending;
-        let Some(Stored { record, tree }) = stored else { return Ok(()) };
+        let Some(Stored { record, tree, .. }) = stored else { return Ok(()) };
         let (lineage, id) = (self.fixture.lineage.clone(), record.record);
         let below = Below { lineage, record: id, generation: record.generation };
         let base = Base { record: record.clone(), tree: Arc::clone(tree) };

@@ -25,6 +25,7 @@ async fn imported(fixture: &StoreFixture, exported: &Exported) -> SnapshotId {
     let to = lineage("acme/bob");
     let about = request(&to, &exported.archive_path).about;
     let request = import::Request {
+        form: import::Form::Archive,
         handle: None,
         lineage: to,
         name: "the archive".to_owned(),

@@ -1,16 +1,22 @@
-// The newest number in every place that the busy page writes to; rows -1 if one is missing or not whole.
+// The newest number in every place that the busy page writes to; rows -1 if one of them, or of those before, is missing
+// or not whole.
 (async () => {
-    const done = request => new Promise((resolve, reject) => {
-        request.onsuccess = () => resolve(request.result);
-        request.onerror = () => reject(request.error);
-    });
-    const rows = (await done(indexedDB.open('busy', 1))).transaction('rows').objectStore('rows');
-    const [keys, values] = await Promise.all([done(rows.getAllKeys()), done(rows.getAll())]);
-    const whole = keys.every((key, at) => key === at + 1) && values.every(value => value === 'x'.repeat(2000));
-    const cached = await caches.match('/count');
+    const tables = (await done(indexedDB.open('busy', 1))).transaction(['rows', 'kept']);
+    const all = name => Promise.all(['getAllKeys', 'getAll'].map(get => done(tables.objectStore(name)[get]())));
+    const [[places, rows], [keys, kept]] = await Promise.all([all('rows'), all('kept')]);
+    const numbers = rows.map(found => parseInt(found)).sort((a, b) => a - b);
+    const newest = numbers.at(-1) ?? 0;
+    const first = Math.max(1, newest - 255);
+    const whole = rows.every((found, at) => found === row(parseInt(found)) && parseInt(found) % 256 === places[at])
+        && numbers.length === newest + 1 - first && numbers.every((number, at) => number === first + at)
+        && keys.length === Math.floor(newest / 64) && keys.every((key, at) => key === at + 1 && kept[at] === key * 64);
+    const cache = await caches.open('busy');
+    const cached = await Promise.all((await cache.keys()).map(async key => Number(await (await cache.match(key)).text())));
+    const worker = await navigator.serviceWorker.getRegistration();
     return {
-        rows: whole ? keys.length : -1,
+        rows: whole ? newest : -1,
         local_storage: Number(localStorage.getItem('count')),
-        cache_storage: cached ? Number(await cached.text()) : 0,
+        cache_storage: Math.max(0, ...cached),
+        service_worker: worker?.active?.scriptURL.endsWith('/worker.js?busy') ?? false,
     };
 })()

@@ -2,25 +2,22 @@
 //!
 //! `PSTORE_HOT_COMMITS` says how many commits are made beside a page that never pauses.
 
-use std::{env, fs, thread, time::Duration};
+use std::{
+    sync::{Arc, mpsc::sync_channel},
+    thread,
+    time::Duration,
+};
 
-use serde_json::{Value, json};
+use parking_lot::Mutex;
+use serde_json::json;
 use tests::{
     binary::Host,
-    chromium::{Chromium, Page, Site},
+    chromium::{Chromium, Site},
     mount_fixture::{ALICE, MountFixture},
     tree::noise,
 };
 
-/// Writes to every place a site can, without pause.
-const BUSY: &str = include_str!("busy.js");
-/// Finds the newest number in each of them.
-const FOUND: &str = include_str!("busy_found.js");
-
-fn mount(fixture: &MountFixture) {
-    let place = fixture.mountpoint.to_str().unwrap();
-    fixture.host.succeed(["mount", ALICE, place, "--chrome-major", &Chromium::major()]);
-}
+use super::busy::{Busy, Due, Reader, commits, mount, now};
 
 fn another(fixture: &MountFixture, name: &str) -> Host {
     fixture.another(name).with("PSTORE_MODES", "cold,hot")
@@ -29,7 +26,7 @@ fn another(fixture: &MountFixture, name: &str) -> Host {
 #[test]
 fn a_browser_runs_on_and_what_it_held_in_memory_is_found_on_another_host() {
     let fixture = MountFixture::hot();
-    mount(&fixture);
+    mount(&fixture, &fixture.host);
     let site = Site::start();
     let chromium = Chromium::start(&fixture.mountpoint);
     let mut devtools = chromium.devtools();
@@ -66,7 +63,7 @@ fn a_browser_runs_on_and_what_it_held_in_memory_is_found_on_another_host() {
 #[test]
 fn one_that_cannot_be_asked_is_captured_with_a_warning() {
     let fixture = MountFixture::hot();
-    mount(&fixture);
+    mount(&fixture, &fixture.host);
     let chromium = Chromium::start_unreachable(&fixture.mountpoint);
     let committed = fixture.commit_hot();
     let warning = committed["warnings"][0].as_str().unwrap();
@@ -75,36 +72,8 @@ fn one_that_cannot_be_asked_is_captured_with_a_warning() {
     fixture.unmount(&["--commit"]);
 }
 
-/// How long Chromium takes at most to write what it has acknowledged, in seconds.
-const LOCAL_STORAGE_LAGS: f64 = 60.0;
-const CACHE_STORAGE_LAGS: f64 = 10.0;
-
-/// The numbers that the page was told are stored, and when.
-struct Acknowledged(Vec<(f64, u64)>);
-
-impl Acknowledged {
-    fn of(page: &mut Page<'_>, log: &str) -> Self {
-        let log = page.evaluate(&format!("window.{log}"));
-        let told = |entry: &Value| (entry[0].as_f64().unwrap() / 1000.0, entry[1].as_u64().unwrap());
-        Self(log.as_array().unwrap().iter().map(told).collect())
-    }
-
-    /// When the last one was acknowledged.
-    fn last(&self) -> f64 {
-        self.0.last().map_or(0.0, |(at, _)| *at)
-    }
-
-    /// The newest that was acknowledged by then.
-    fn newest(&self, by: f64) -> u64 {
-        self.0.iter().rfind(|(at, _)| *at <= by).map_or(0, |(_, number)| *number)
-    }
-
-    /// How long before the last one the first was acknowledged that is not there, if `found` is the newest that is.
-    fn lag(&self, found: u64) -> f64 {
-        let missed = self.0.iter().find(|(_, number)| *number > found);
-        missed.map_or(0.0, |(at, _)| self.last() - at)
-    }
-}
+/// Snapshots that are read back at once, while the page goes on. As many more wait.
+const READERS: usize = 2;
 
 /// How often something happened, by how long it took.
 #[derive(Default)]
@@ -113,61 +82,65 @@ struct Times(Vec<f64>);
 impl Times {
     fn told(mut self, of: &str) -> String {
         self.0.sort_by(f64::total_cmp);
-        let at = |share: f64| self.0[((self.0.len() - 1) as f64 * share) as usize];
+        let Some(last) = self.0.len().checked_sub(1) else { return format!("{of} never") };
+        let at = |share: f64| self.0[(last as f64 * share) as usize];
         format!("{of} {:.1}, p99 {:.1}, most {:.1}", at(0.5), at(0.99), at(1.0))
     }
 }
 
 #[test]
 fn all_that_a_busy_page_was_told_is_stored_is_in_every_commit_beside_it() {
-    let commits: u64 = env::var("PSTORE_HOT_COMMITS").map_or(5, |text| text.parse().unwrap());
+    let commits = commits(30);
     let fixture = MountFixture::hot();
-    mount(&fixture);
+    mount(&fixture, &fixture.host);
     let site = Site::start();
     let chromium = Chromium::start(&fixture.mountpoint);
     let mut devtools = chromium.devtools();
-    let mut page = devtools.open(&site.url());
-    assert_eq!(page.evaluate(BUSY), "busy");
-    let [mut frozen, mut lags] = [Times::default(), Times::default()];
-    let mut written = 0;
-    for round in 0..commits {
-        // At any moment of what the page does.
-        thread::sleep(Duration::from_millis(2 * u64::from(noise(1, round)[0])));
-        let cached = Acknowledged::of(&mut page, "cacheLog");
-        let told = Acknowledged::of(&mut page, "log");
-        written = told.newest(told.last());
-        let due = |of: &Acknowledged, lag: f64| of.newest(told.last() - lag) as i64;
-        let committed = fixture.commit_hot();
-        frozen.0.push(committed["frozen_ms"].as_f64().unwrap());
-        assert_eq!((&committed["databases_damaged"], &committed["warnings"]), (&json!(0), &json!([])));
-
-        // Another host, which has nothing of it.
-        let (out, home) = (fixture.path(&format!("out-{round}")), format!("reader-{round}"));
-        another(&fixture, &home).restore(ALICE, &out);
-        let reader = Chromium::start(&out);
-        let mut devtools = reader.devtools();
-        let cookie = devtools.cookie("counted").map_or(0, |count| count.parse().unwrap());
-        let found = devtools.open(&site.url()).evaluate(FOUND);
-        let number = |place: &str| found[place].as_i64().unwrap_or(0);
-        assert!(number("rows") >= written as i64, "{written} rows were acknowledged; {found:#}");
-        assert!(cookie >= written, "{written} cookies were acknowledged; {cookie} is there");
-        let stored = number("local_storage");
-        assert!(stored >= due(&told, LOCAL_STORAGE_LAGS), "local storage: {found:#}");
-        assert!(number("cache_storage") >= due(&cached, CACHE_STORAGE_LAGS), "caches: {found:#}");
-        lags.0.push(told.lag(stored as u64));
-        drop(reader);
-        fs::remove_dir_all(&out).unwrap();
-        fs::remove_dir_all(fixture.path(&home)).unwrap();
-    }
-    let failures = page.evaluate("window.failures");
-    assert_eq!(failures, Value::Array(Vec::new()), "the page has noticed");
-    let waits = page.evaluate("window.waits");
-    let waits = Times(waits.as_array().unwrap().iter().map(|wait| wait.as_f64().unwrap()).collect());
+    let mut page = Busy::start(&mut devtools, &site);
+    let (mut frozen, mut beside, mut written) = (Times::default(), Vec::new(), 0);
+    let reader = Reader::new(&fixture, &site);
+    let (tell, told) = sync_channel::<(String, Due)>(READERS);
+    let told = Arc::new(Mutex::new(told));
+    thread::scope(|scope| {
+        // The readers end when it goes, and it fails when they have ended.
+        let (tell, told) = (tell, told);
+        for _ in 0..READERS {
+            let (reader, told) = (&reader, Arc::clone(&told));
+            scope.spawn(move || {
+                let next = || told.lock().recv();
+                while let Ok((record, due)) = next() {
+                    reader.assert_has(&record, due);
+                }
+            });
+        }
+        drop(told);
+        for round in 0..commits {
+            // At any moment of what the page does.
+            thread::sleep(Duration::from_millis(u64::from(noise(1, round)[0])));
+            let (due, began) = (page.due(), now());
+            let committed = fixture.commit_hot();
+            beside.push(began..now());
+            frozen.0.push(committed["frozen_ms"].as_f64().unwrap());
+            assert_eq!((&committed["databases_damaged"], &committed["warnings"]), (&json!(0), &json!([])));
+            written = due.rows;
+            let record = committed["record"].as_str().unwrap().to_owned();
+            if tell.send((record, due)).is_err() {
+                break; // A reader has failed, and says why.
+            }
+        }
+    });
+    page.due();
+    let is_beside = |(began, took): &(f64, f64)| {
+        let near = beside.partition_point(|commit| commit.end < *began);
+        beside.get(near).is_some_and(|commit| commit.start <= began + took / 1000.0)
+    };
+    let (during, apart): (Vec<_>, Vec<_>) = page.rows.iter().partition(|row| is_beside(row));
+    let of = |rows: Vec<(f64, f64)>| Times(rows.into_iter().map(|(_, took)| took).collect());
     println!(
         "{commits} commits beside {written} rounds of writes; {}; {}; {}",
         frozen.told("ms that changes waited:"),
-        waits.told("ms that a row took:"),
-        lags.told("seconds that local storage lagged:"),
+        of(during).told("ms that a row took beside a commit:"),
+        of(apart).told("between commits:"),
     );
     chromium.close();
     fixture.unmount(&["--discard"]);

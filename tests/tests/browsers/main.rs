@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod busy;
 mod chrome;
 mod damaged;
 mod expected;
 mod hot;
+mod hot_failures;
 mod mounted;
 mod page;
 mod profile;

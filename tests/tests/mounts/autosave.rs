@@ -155,6 +155,40 @@ fn a_mount_that_nobody_changes_saves_nothing() {
 }
 
 #[test]
+fn a_save_costs_what_was_changed_since_the_one_before() {
+    let fixture = filled();
+    fixture.mount_as(&fixture.host, &["--autosave", "1s"]);
+    fs::write(fixture.mountpoint.join("large"), noise(8 << 20, 2)).unwrap();
+    let stored = || {
+        let packs = fs::read_dir(fixture.path("store/objects/content/acme/packs")).unwrap();
+        let folders: Vec<_> = packs.map(|entry| entry.unwrap().path()).collect();
+        let files = folders.iter().flat_map(|path| match path.is_dir() {
+            true => fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect(),
+            false => vec![path.clone()],
+        });
+        files.map(|path| fs::metadata(path).unwrap().len()).sum::<u64>()
+    };
+    saved(&fixture, "one");
+    let before = stored();
+    assert!(before > 8 << 20);
+    for text in ["two", "three", "four"] {
+        saved(&fixture, text);
+    }
+    let more = stored() - before;
+    assert!(more < 1 << 20, "{more} bytes are stored for three words");
+    // What the saves have is not stored by the commit after them either.
+    fixture.commit();
+    assert!(stored() - before < 1 << 20);
+    fixture.host.succeed(["gc", "acme", "--grace", "0", "--wait"]);
+    fixture.host.verify(ALICE, &["--read-data", "--no-cache"]);
+    let out = fixture.path("out");
+    fixture.another("two").restore(ALICE, &out);
+    assert_eq!(fs::read(out.join("large")).unwrap(), noise(8 << 20, 2));
+    assert_eq!(fs::read_to_string(out.join("notes")).unwrap(), "four");
+    fixture.unmount(&[]);
+}
+
+#[test]
 fn work_that_another_run_has_gone_on_without_stays_and_is_not_told_of_again() {
     let fixture = filled();
     let mounted = fixture.mount_as(&fixture.host, &["--autosave", "1s"]);

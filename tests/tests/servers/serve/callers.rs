@@ -85,7 +85,7 @@ const NO_MOUNTS: [u16; 4] = [403, 404, 404, 404];
 const FOREIGN: Option<&str> = Some(r#"{ "tenant_id": "nobody", "dry_run": true }"#);
 
 /// What everybody is answered by routes that name no tenant in their path.
-const TOKEN_TABLE: [OfToken; 19] = [
+const TOKEN_TABLE: [OfToken; 20] = [
     of_token("GET /v1/login", None, ALL, ALL),
     of_token("GET /v1/profiles", None, ALL, ALL),
     of_token("GET /v1/locks", None, ALL, ALL),
@@ -101,11 +101,17 @@ const TOKEN_TABLE: [OfToken; 19] = [
     of_token("GET /v1/schedules", None, NOBODY, OPERATE),
     of_token("GET /metrics", None, NOBODY, ALL),
     of_token("GET /v1/events", None, ALL, ALL),
-    // This server makes no mounts.
+    // This server makes no mounts, and offers no workspaces.
     of_token("GET /v1/mounts", None, [404; 4], [404; 4]),
     of_token("POST /v1/mounts", Some(r#"{ "tenant_id": "other", "profile_id": "bob" }"#), NOBODY, NO_MOUNTS),
     of_token("POST /v1/mounts/{mount_id}/commit", None, NO_MOUNTS, NO_MOUNTS),
     of_token("DELETE /v1/mounts/{mount_id}", None, NO_MOUNTS, NO_MOUNTS),
+    of_token(
+        "POST /mcp",
+        Some(r#"{ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }"#),
+        NO_MOUNTS,
+        NO_MOUNTS,
+    ),
 ];
 
 impl OfToken {

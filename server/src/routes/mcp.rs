@@ -1,0 +1,73 @@
+//! `mcp` lets agents use the checkpoints of their workspaces on the server's host, over the Model Context Protocol.
+
+use axum::{
+    body::Body,
+    http::{Method, Request, header},
+};
+use engine::failure::Failure;
+use http_body_util::Full;
+use mcp::{AgentServer, Workspaces};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use store::ErrorKind;
+
+use crate::{
+    call::{Answer, Call},
+    problem::Refusal,
+    route::{Access::Token, Route, Sent::Mcp},
+    schemas::received,
+    tokens::Role,
+};
+
+/// What a client offers to read, which the protocol requires.
+const ACCEPT: (&str, &str) =
+    ("Accept", "`application/json, text/event-stream`, which the protocol requires.");
+/// The revision that a client speaks.
+const REVISION: (&str, &str) =
+    ("MCP-Protocol-Version", "The revision of the protocol, such as `2026-07-28`.");
+
+pub(super) static ROUTES: &[Route] = &[Route::new(
+    "mcp",
+    Method::POST,
+    "/mcp",
+    Token(Role::Run),
+    "Lets an agent use the checkpoints of its workspaces, over the Model Context Protocol (streamable HTTP)",
+    Mcp,
+    |call| Box::pin(answer(call)),
+)
+.headers(&[ACCEPT, REVISION])
+.body(received::<McpMessage>)];
+
+/// A message of the protocol.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[allow(dead_code)] // It describes what is handed on as it is.
+pub struct McpMessage {
+    /// `2.0`.
+    pub jsonrpc: String,
+    /// Names the request; a notification has none.
+    pub id: Option<Value>,
+    /// Such as `tools/call`.
+    pub method: String,
+    /// What the method takes.
+    pub params: Option<Value>,
+}
+
+/// Answers one message. Nothing is kept between two of them, so every one is for the tenants of its own token.
+async fn answer(call: Call) -> Answer {
+    let Some(folder) = call.server.workspaces.clone() else {
+        let failure = Failure::new(ErrorKind::NotFound, "this server offers no workspaces");
+        return Err(failure.hint("whoever runs it starts it with --workspaces DIRECTORY").into());
+    };
+    let tenants = call.tenants.clone().ok_or_else(|| Refusal::forbidden("this needs a token"))?;
+    let workspaces = Workspaces::below(folder, move |tenant| tenants.include(tenant.as_str()));
+    let mut request = Request::new(Full::new(call.body.clone()));
+    *request.method_mut() = call.method.clone();
+    *request.uri_mut() = call.uri.clone();
+    *request.headers_mut() = call.headers.clone();
+    // Who calls is known; nothing behind this needs the secret.
+    request.headers_mut().remove(header::AUTHORIZATION);
+    request.headers_mut().remove(header::COOKIE);
+    let server = AgentServer::new(call.engine.clone(), workspaces);
+    Ok(mcp::http::answer(server, request).await.map(Body::new))
+}

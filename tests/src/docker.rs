@@ -1,0 +1,114 @@
+//! `Daemon` is a Docker daemon that is a test's own, as scripts/start-docker runs it.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::binary::Host;
+
+/// A daemon, which ends with it.
+#[derive(Debug)]
+pub struct Daemon {
+    /// Short: sockets are below it.
+    folder: tempfile::TempDir,
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn tools() -> PathBuf {
+    env::var_os("PSTORE_TEST_TOOLS").map_or_else(|| workspace().join("target/test-tools"), PathBuf::from)
+}
+
+impl Daemon {
+    /// Starts one, with the image busybox:test. Fails loudly where no daemon can run.
+    pub fn start() -> Self {
+        let folder = tempfile::Builder::new().prefix("dk").tempdir_in("/tmp").unwrap();
+        let daemon = Self { folder };
+        daemon.script(&[]);
+        daemon
+    }
+
+    fn script(&self, more: &[&str]) {
+        let ended = Command::new(workspace().join("scripts/start-docker"))
+            .arg(self.folder.path())
+            .args(more)
+            .env("PSTORE_TEST_TOOLS", tools())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(ended.status.success(), "start-docker: {}", String::from_utf8_lossy(&ended.stderr));
+    }
+
+    /// Its address.
+    pub fn address(&self) -> String {
+        format!("unix://{}/docker.sock", self.folder.path().display())
+    }
+
+    /// A host whose commands mean this daemon.
+    pub fn of(&self, host: &Host) -> Host {
+        host.clone().with("DOCKER_HOST", &self.address())
+    }
+
+    /// Runs `docker` with these arguments, which must succeed; what it prints.
+    #[track_caller]
+    pub fn docker(&self, arguments: &[&str]) -> String {
+        let (ok, text) = self.try_docker(arguments);
+        assert!(ok, "docker {arguments:?}: {text}");
+        text
+    }
+
+    /// Whether `docker` succeeds, and what it prints.
+    pub fn try_docker(&self, arguments: &[&str]) -> (bool, String) {
+        let ended = Command::new(tools().join("docker/usr/bin/docker"))
+            .args(arguments)
+            .env("DOCKER_HOST", self.address())
+            .env("DOCKER_CONFIG", self.folder.path())
+            .output()
+            .unwrap();
+        let said = [ended.stdout, if ended.status.success() { Vec::new() } else { ended.stderr }].concat();
+        (ended.status.success(), String::from_utf8_lossy(&said).trim_end().to_owned())
+    }
+
+    /// Runs a shell in a container; what it prints.
+    #[track_caller]
+    pub fn sh(&self, container: &str, script: &str) -> String {
+        self.docker(&["exec", container, "sh", "-c", script])
+    }
+
+    /// The state of a container: `running`, `paused`, `exited` and so on.
+    #[track_caller]
+    pub fn state(&self, container: &str) -> String {
+        self.docker(&["inspect", "--format", "{{.State.Status}}", container])
+    }
+
+    /// The names of all containers, in order.
+    pub fn containers(&self) -> Vec<String> {
+        sorted(&self.docker(&["ps", "--all", "--format", "{{.Names}}"]))
+    }
+
+    /// All images, by names and tags, in order.
+    pub fn images(&self) -> Vec<String> {
+        sorted(&self.docker(&["images", "--all", "--format", "{{.Repository}}:{{.Tag}}"]))
+    }
+
+    /// The names of all volumes, in order.
+    pub fn volumes(&self) -> Vec<String> {
+        sorted(&self.docker(&["volume", "ls", "--quiet"]))
+    }
+}
+
+fn sorted(lines: &str) -> Vec<String> {
+    let mut lines: Vec<String> = lines.lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    lines
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.script(&["stop"]);
+    }
+}

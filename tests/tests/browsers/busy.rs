@@ -1,0 +1,226 @@
+//! `Busy` is a page that writes to every place a site can, without pause, and `Reader` finds what of it a snapshot has.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use rusqlite::Connection;
+use serde_json::Value;
+use tests::{
+    binary::Host,
+    chromium::{Chromium, Devtools, Page, Site},
+    mount_fixture::{ALICE, MountFixture},
+};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const WORDS: &str = include_str!("busy_words.js");
+/// Writes to every place a site can, without pause.
+const BUSY: &str = include_str!("busy.js");
+/// Finds the newest number in each of them.
+const FOUND: &str = include_str!("busy_found.js");
+
+/// How long Chromium takes at most to write what it has acknowledged, in seconds.
+const LOCAL_STORAGE_LAGS: f64 = 60.0;
+const CACHE_STORAGE_LAGS: f64 = 30.0;
+const HISTORY_LAGS: f64 = 30.0;
+/// Every so many numbers the page visits another address.
+const VISITS: u64 = 16;
+
+/// Which number was stored, and when the page was told so, in seconds. Those that nothing asks for any more are forgotten.
+#[derive(Default)]
+struct Acknowledged(Vec<(f64, u64)>);
+
+impl Acknowledged {
+    fn add(&mut self, log: &Value) {
+        let told = |entry: &Value| (entry[0].as_f64().unwrap() / 1000.0, entry[1].as_u64().unwrap());
+        self.0.extend(log.as_array().unwrap().iter().map(told));
+        let oldest = self.last() - 2.0 * LOCAL_STORAGE_LAGS;
+        let kept = self.0.partition_point(|(at, _)| *at < oldest).saturating_sub(1);
+        self.0.drain(..kept);
+    }
+
+    /// When the last one was acknowledged.
+    fn last(&self) -> f64 {
+        self.0.last().map_or(0.0, |(at, _)| *at)
+    }
+
+    /// The newest that was acknowledged by then.
+    fn newest(&self, by: f64) -> u64 {
+        self.0.iter().rfind(|(at, _)| *at <= by).map_or(0, |(_, number)| *number)
+    }
+}
+
+/// What a snapshot must have that is taken now.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Due {
+    /// All that was acknowledged.
+    pub rows: u64,
+    cookies: u64,
+    /// Whether whoever loads it lets session cookies last.
+    keeps_session_cookies: bool,
+    local_storage: u64,
+    cache_storage: u64,
+    visited: u64,
+}
+
+impl Due {
+    /// Without what a browser that is killed may not have written yet.
+    pub fn rows_alone(self) -> Self {
+        Self { rows: self.rows, ..Self::default() }
+    }
+}
+
+/// The page, in a browser on a mount.
+pub struct Busy<'a> {
+    page: Page<'a>,
+    all: Acknowledged,
+    cached: Acknowledged,
+    /// When each row was begun, in seconds, and how many milliseconds it took.
+    pub rows: Vec<(f64, f64)>,
+}
+
+impl<'a> Busy<'a> {
+    pub fn start(devtools: &'a mut Devtools, site: &Site) -> Self {
+        let mut page = devtools.open(&site.url());
+        page.listen();
+        page.evaluate(WORDS);
+        assert_eq!(page.evaluate(BUSY), "busy");
+        Self { page, all: Acknowledged::default(), cached: Acknowledged::default(), rows: Vec::new() }
+    }
+
+    /// What the page was told by now. It has noticed nothing else.
+    #[track_caller]
+    pub fn due(&mut self) -> Due {
+        let noted = self.page.evaluate("noted()");
+        assert_eq!(noted["failures"], Value::Array(Vec::new()), "the page has noticed");
+        assert_eq!(self.page.complaints(), Vec::<Value>::new(), "its console tells");
+        self.all.add(&noted["log"]);
+        self.cached.add(&noted["cache_log"]);
+        let row = |row: &Value| (row[0].as_f64().unwrap() / 1000.0, row[1].as_f64().unwrap());
+        self.rows.extend(noted["row_times"].as_array().unwrap().iter().map(row));
+        let by = |lag: f64| self.all.last() - lag;
+        Due {
+            rows: self.all.newest(by(0.0)),
+            cookies: self.all.newest(by(0.0)),
+            keeps_session_cookies: false,
+            local_storage: self.all.newest(by(LOCAL_STORAGE_LAGS)),
+            cache_storage: self.cached.newest(by(CACHE_STORAGE_LAGS)),
+            visited: self.all.newest(by(HISTORY_LAGS)) / VISITS * VISITS,
+        }
+    }
+
+    /// The same once the page has written some more than `before`.
+    #[track_caller]
+    pub fn goes_on(&mut self, before: Due) -> Due {
+        loop {
+            let due = self.due();
+            if due.rows > before.rows + 8 {
+                return due;
+            }
+        }
+    }
+}
+
+/// Now, in seconds, as pages count them.
+pub fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
+}
+
+/// Hosts that have nothing of a profile, and load a snapshot of it in a browser of their own.
+pub struct Reader<'a> {
+    fixture: &'a MountFixture,
+    store: PathBuf,
+    site: &'a Site,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(fixture: &'a MountFixture, site: &'a Site) -> Self {
+        Self { fixture, store: fixture.path("store"), site }
+    }
+
+    /// They load from another store than the fixture's.
+    pub fn from(self, store: &Path) -> Self {
+        Self { store: store.to_owned(), ..self }
+    }
+
+    /// Fails unless the snapshot has all that is due.
+    #[track_caller]
+    pub fn assert_has(&self, snapshot: &str, due: Due) {
+        let home = self.fixture.path(&format!("reader-{}", tests::unique_name()));
+        let host = Host::local(&home, &self.store)
+            .with("PSTORE_SESSION_DIR", home.join("sessions").to_str().unwrap())
+            .with("PSTORE_MODES", "cold,hot")
+            .with("PSTORE_SESSION_COOKIES", "keep");
+        let place = home.join("mounted");
+        fs::create_dir(&place).unwrap();
+        let mounted = place.to_str().unwrap();
+        let told = host.succeed(["mount", "--fork", &format!("{ALICE}@{snapshot}"), mounted]);
+        // In the middle of a transaction they are left as they are, and Chromium drops them.
+        let keeps_session_cookies = !told["warnings"].to_string().contains("are not kept");
+        assert_in(&place, &home, self.site, Due { keeps_session_cookies, ..due });
+        discard(&host, &place);
+        fs::remove_dir_all(&home).unwrap();
+    }
+}
+
+/// Unmounts what a browser was killed on. Some of its processes outlive it for a moment.
+#[track_caller]
+pub fn discard(host: &Host, place: &Path) {
+    let began = Instant::now();
+    loop {
+        let ended = host.run(["unmount", place.to_str().unwrap(), "--discard"]);
+        if ended.code != Some(32) || began.elapsed() > PATIENCE {
+            assert_eq!(ended.code, Some(0), "{ended:#?}");
+            return;
+        }
+    }
+}
+
+/// Fails unless all that is due is in the profile.
+#[track_caller]
+pub fn assert_in(profile: &Path, scratch: &Path, site: &Site, due: Due) {
+    let visited = visited(profile, scratch);
+    assert!(visited >= due.visited, "{} was visited; {visited} is in the history", due.visited);
+    let chromium = Chromium::start(profile);
+    let mut devtools = chromium.devtools();
+    let names = if due.keeps_session_cookies { &["counted", "fleeting"][..] } else { &["counted"] };
+    for name in names {
+        let cookie = devtools.newest_cookie(name);
+        assert!(cookie >= due.cookies, "{name}: {} was acknowledged; {cookie} is there", due.cookies);
+    }
+    let mut page = devtools.open(&site.url());
+    page.evaluate(WORDS);
+    let found = page.evaluate(FOUND);
+    let number = |place: &str| found[place].as_i64().unwrap_or(-1);
+    assert!(number("rows") >= due.rows as i64, "{due:?}: {found:#}");
+    assert!(number("local_storage") >= due.local_storage as i64, "{due:?}: {found:#}");
+    assert!(number("cache_storage") >= due.cache_storage as i64, "{due:?}: {found:#}");
+    assert_eq!(found["service_worker"], true, "{found:#}");
+}
+
+/// The newest number that the page has visited, as the history says that a browser would find.
+fn visited(profile: &Path, scratch: &Path) -> u64 {
+    let copy: PathBuf = scratch.join("History");
+    for (name, may_lack) in [("History", false), ("History-journal", true)] {
+        let copied = fs::copy(profile.join("Default").join(name), scratch.join(name));
+        assert!(may_lack || copied.is_ok(), "{copied:?}");
+    }
+    let history = Connection::open(copy).unwrap();
+    let query = "SELECT max(CAST(substr(url, instr(url, '?visited=') + 9) AS INTEGER)) FROM urls \
+                 WHERE instr(url, '?visited=') > 0";
+    history.query_row(query, [], |row| row.get::<_, Option<i64>>(0)).unwrap().unwrap_or(0) as u64
+}
+
+/// How many commits are made beside a page that never pauses.
+pub fn commits(unless_told: u64) -> u64 {
+    env::var("PSTORE_HOT_COMMITS").map_or(unless_told, |text| text.parse().unwrap())
+}
+
+/// The host of a fixture, which mounts Alice's profile of the browser that is installed.
+#[track_caller]
+pub fn mount(fixture: &MountFixture, host: &Host) -> Value {
+    let place = fixture.mountpoint.to_str().unwrap();
+    host.succeed(["mount", ALICE, place, "--chrome-major", &Chromium::major()])
+}

@@ -1,0 +1,55 @@
+//! These tests take more snapshots of containers than are kept.
+
+use std::fs;
+
+use crate::containers_snapshot::Scene;
+
+#[test]
+fn a_container_keeps_ten_snapshots_and_the_oldest_go_first() {
+    let scene = Scene::new();
+    scene.daemon.docker(&["create", "--name", "web", "busybox:test"]);
+    let mut taken = Vec::new();
+    for number in 1..=12 {
+        let outcome = scene.host.succeed(["container", "snapshot", "web", "acme/web"]);
+        taken.push(outcome["sha256_prefix"].as_str().unwrap().to_owned());
+        let removed: Vec<String> = match number {
+            11 | 12 => vec![format!("acme/web@{}", taken[number - 11])],
+            _ => Vec::new(),
+        };
+        assert_eq!(outcome["removed"], serde_json::json!(removed), "{number}");
+    }
+    let listed = scene.host.succeed(["container", "list", "acme/web"]);
+    let left: Vec<&str> = listed["snapshots"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["sha256_prefix"].as_str().unwrap())
+        .collect();
+    assert_eq!(left, taken[2..].iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(listed["snapshots"][9]["latest"], true);
+    let stats = scene.host.succeed(["container", "stats", "acme"]);
+    assert_eq!((&stats["snapshots"], &stats["limits"]["max_count"]), (&10.into(), &10.into()));
+    // What goes with a deletion is no other's.
+    scene.host.succeed(["container", "delete", &format!("acme/web@{}", taken[5])]);
+    scene.host.verify("acme/web", &[]);
+}
+
+#[test]
+fn all_containers_of_a_tenant_have_a_limit_together_and_each_keeps_its_current_snapshot() {
+    let scene = Scene::new();
+    let config = scene.folder.path().join("pstore.toml");
+    fs::write(&config, "[tenants.acme]\nretention.tenant_max_count = 3\n").unwrap();
+    let host = scene.host.clone().with("PSTORE_CONFIG", config.to_str().unwrap());
+    for name in ["one", "two"] {
+        scene.daemon.docker(&["create", "--name", name, "busybox:test"]);
+    }
+    host.succeed(["container", "snapshot", "one", "acme/one"]);
+    for _ in 0..3 {
+        host.succeed(["container", "snapshot", "two", "acme/two"]);
+    }
+    let listed = host.succeed(["container", "list", "acme"]);
+    let names: Vec<&str> =
+        listed["snapshots"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    // The oldest of all is a current one, and stays.
+    assert_eq!(names, ["acme/one", "acme/two", "acme/two"]);
+}

@@ -1,0 +1,91 @@
+//! These tests kill a save after each of its steps, and look at what the next command finds.
+
+use std::{fs, os::unix::fs::MetadataExt};
+
+use crate::shop::{ALL, Shop, text};
+
+/// Every step takes long enough to be met, and what hooks began can be seen.
+const SLOW: &str = r#"
+[[hooks.pre_save]]
+shell = "touch maintenance; sleep 0.1"
+
+[[hooks.post_save]]
+shell = "rm -f maintenance"
+"#;
+
+#[test]
+fn a_save_that_is_killed_after_any_step_leaves_services_running_and_nothing_partial() {
+    let shop = Shop::new(&format!("{ALL}{SLOW}"));
+    let web = shop.web();
+    shop.save(&[]);
+    let mut states = 1;
+    for step in 1..=10 {
+        fs::write(shop.path("current/files/readme"), format!("{step}")).unwrap();
+        let mut save = shop.start_save();
+        save.await_stderr(&format!("step {step} of 10"));
+        save.kill();
+        // The first command of this project that comes after it.
+        let listed = shop.states();
+        assert_ne!(web.state(), 'T', "killed in step {step}");
+        assert!(!shop.path("maintenance").exists(), "killed in step {step}");
+        assert!((states..=states + 1).contains(&listed.len()), "killed in step {step}: {listed:#?}");
+        let is_saved = listed.len() > states;
+        assert!(!is_saved || step >= 8, "a state before the pointer moved, in step {step}");
+        assert!(is_saved || step <= 8, "no state after the pointer moved, in step {step}");
+        assert_eq!(listed.last().unwrap()["current"], true);
+        shop.assert_tidy();
+        let out = shop.restore_to("", &format!("out-{step}"));
+        if is_saved {
+            assert_eq!(text(out.join("files/readme")), format!("{step}"));
+        }
+        // Nobody has to wait for a lock of the dead.
+        shop.save(&[]);
+        states = listed.len() + 1;
+    }
+    assert_eq!(web.state(), 'S');
+}
+
+/// So many that a save is met while it copies them, and the service rests.
+fn many_uploads(shop: &Shop) {
+    for number in 0..20_000 {
+        fs::write(shop.path(&format!("current/volumes/uploads/{number}")), "upload").unwrap();
+    }
+}
+
+#[test]
+fn services_that_a_killed_save_had_paused_go_on_at_the_next_command() {
+    let shop = Shop::new(ALL);
+    let web = shop.web();
+    many_uploads(&shop);
+    let save = shop.start_save();
+    web.await_state('T');
+    save.kill();
+    assert_eq!(web.state(), 'T');
+    let ended = shop.host.run(shop.words("list", "", &[]));
+    assert!(ended.stderr.contains("was cut short; letting its services go on"), "{}", ended.stderr);
+    web.await_state('S');
+    assert!(shop.states().is_empty());
+    // One that was paused before the save was killed stays so.
+    web.pause();
+    shop.save(&[]);
+    assert_eq!(web.state(), 'T');
+    let tidy = fs::metadata(shop.path("home/.local/state/pstore/sessions/.projects/acme+shop.json")).unwrap();
+    assert_eq!((tidy.len(), tidy.mode() & 0o777), (0, 0o600), "the note says nothing any more");
+}
+
+#[test]
+fn a_save_that_is_interrupted_lets_services_go_on_by_itself() {
+    let shop = Shop::new(ALL);
+    let web = shop.web();
+    many_uploads(&shop);
+    let save = shop.start_save();
+    web.await_state('T');
+    let pid = rustix::process::Pid::from_raw(i32::try_from(save.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let ended = save.wait();
+    assert_eq!(ended.code, Some(130), "{ended:#?}");
+    assert_ne!(web.state(), 'T');
+    assert!(shop.states().is_empty());
+    shop.save(&[]);
+    shop.assert_tidy();
+}

@@ -1,0 +1,14 @@
+//! These tests store projects and containers, with real daemons, services and databases.
+
+#![allow(clippy::unwrap_used)]
+
+mod containers_limits;
+mod containers_restore;
+mod containers_snapshot;
+mod kept;
+mod killed;
+mod load;
+mod postgres;
+mod restored;
+mod saved;
+mod shop;

@@ -1,0 +1,130 @@
+//! These tests save databases of a real PostgreSQL, and restore them into another one.
+
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use tests::{binary::assert_says, postgres::Postgres};
+
+use crate::shop::Shop;
+
+fn project(server: &Postgres, databases: &str) -> String {
+    format!(
+        "[volumes.orders]\nconsistency = \"postgres\"\nurl = \"{}\"\ndatabases = {databases}\n",
+        server.url()
+    )
+}
+
+/// A server with two databases, and a role that owns a table.
+fn server() -> Postgres {
+    let server = Postgres::start();
+    server.sql("postgres", "CREATE ROLE clerk LOGIN");
+    for database in ["shop", "audit"] {
+        server.sql("postgres", &format!("CREATE DATABASE {database}"));
+    }
+    server.sql("shop", "CREATE TABLE a(n int, t text); CREATE TABLE b(n int); ALTER TABLE a OWNER TO clerk");
+    server.sql(
+        "audit",
+        "CREATE TABLE \"odd name\"(n int); INSERT INTO \"odd name\" SELECT generate_series(1, 7)",
+    );
+    server
+}
+
+#[test]
+fn linked_rows_beside_a_writer_are_restored_into_a_second_server() {
+    let (first, second) = (server(), Postgres::start());
+    let shop = Shop::new(&project(&first, "[\"shop\", \"audit\"]"));
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut writer = Command::new(Postgres::programs().join("psql"))
+        .args(["-Xq", "-v", "ON_ERROR_STOP=1", "-d", &first.url().replace("/postgres?", "/shop?")])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let feeding = {
+        let (mut stdin, stop) = (writer.stdin.take().unwrap(), Arc::clone(&stop));
+        thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let rows = "BEGIN; INSERT INTO a VALUES (1, 'x\\\\y'); INSERT INTO b VALUES (1); COMMIT;";
+                writeln!(stdin, "{rows}").unwrap();
+            }
+        })
+    };
+    let mut last = 0;
+    for round in 0..3 {
+        let told: u64 = first.sql("shop", "SELECT count(*) FROM a").parse().unwrap();
+        let saved = shop.save(&[]);
+        let dumps = &saved["snapshot"]["volumeManifests"]["orders"]["postgres"];
+        assert_eq!(dumps[0]["database"], "shop");
+        assert!(dumps[0]["serverVersion"].as_str().unwrap().starts_with(char::is_numeric), "{dumps:#}");
+        let (target, into) = (shop.path(&format!("out-{round}")), format!("orders={}", second.url()));
+        let words = ["--to", target.to_str().unwrap(), "--into", &into];
+        let restored = shop.host.succeed(shop.words("restore", "", &words));
+        assert_eq!(restored["databases"], serde_json::json!(["orders"]));
+        let count = |table: &str| {
+            second.sql("shop", &format!("SELECT count(*) FROM {table}")).parse::<u64>().unwrap()
+        };
+        let (a, b) = (count("a"), count("b"));
+        assert_eq!(a, b, "one without the other");
+        assert!(a >= told && a >= last, "{a} of {told}");
+        assert_eq!(dumps[0]["tables"]["public.a"]["rows"], a);
+        last = a;
+        assert_eq!(second.sql("audit", "SELECT sum(n) FROM \"odd name\""), "28");
+        let owner = "SELECT tableowner FROM pg_tables WHERE tablename = 'a'";
+        assert_eq!(second.sql("shop", owner), "clerk", "roles are restored, too");
+        // What is there is never overwritten.
+        let again = ["--to", target.to_str().unwrap(), "--force", "--into", &into];
+        let error = shop.host.fail(5, shop.words("restore", "", &again));
+        assert_says(&error, "the database shop of the server is there, and not empty");
+        for name in ["shop", "audit"] {
+            second.sql("postgres", &format!("DROP DATABASE {name}"));
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    feeding.join().unwrap();
+    assert!(writer.wait().unwrap().success());
+    assert!(last > 0, "nobody wrote");
+    shop.assert_tidy();
+}
+
+#[test]
+fn a_dump_that_fails_fails_the_save() {
+    let first = server();
+    let shop = Shop::new(&project(&first, "[\"audit\"]"));
+    shop.save(&[]);
+    shop.say(&project(&first, "[\"audit\", \"gone\"]"));
+    let error = shop.host.fail(42, shop.words("save", "", &[]));
+    assert_says(&error, "step 6 of 10 (copy to the store): pg_dump failed");
+    assert_says(&error, "\"gone\" does not exist");
+    assert_eq!(shop.states().len(), 1, "no partial state");
+    shop.say(&project(&first, "[\"audit\"]").replace("postgres@", "postgres:secret@"));
+    assert_says(
+        &shop.host.fail(2, shop.words("save", "", &[])),
+        "line 3: \"url\" of volume \"orders\" has a password",
+    );
+    shop.say(&project(&first, "[\"audit\"]").replace("?host=", "?host=/nowhere"));
+    assert_says(&shop.host.fail(42, shop.words("save", "", &[])), "psql failed");
+    shop.assert_tidy();
+}
+
+#[test]
+fn a_restore_that_fails_leaves_no_database_behind() {
+    let (first, second) = (server(), Postgres::start());
+    let shop = Shop::new(&format!("{}globals = false\n", project(&first, "[\"audit\", \"shop\"]")));
+    shop.save(&[]);
+    let (target, into) = (shop.path("out"), format!("orders={}", second.url()));
+    // The owner of a table in the second database is not there, and was not saved.
+    let words = ["--to", target.to_str().unwrap(), "--into", &into];
+    let error = shop.host.fail(42, shop.words("restore", "", &words));
+    assert_says(&error, "role \"clerk\" does not exist");
+    let left = "SELECT count(*) FROM pg_database WHERE datname IN ('shop', 'audit')";
+    assert_eq!(second.sql("postgres", left), "0");
+    let error =
+        shop.host.fail(2, shop.words("restore", "", &["--to", "x", "--into", "uploads=postgresql:///x"]));
+    assert_says(&error, "is no volume with databases of Postgres");
+}

@@ -1,0 +1,81 @@
+//! These tests restore saved states: to another folder, and in the place of the project's own.
+
+use std::fs;
+
+use tests::binary::assert_says;
+
+use crate::shop::{ALL, Shop, rows, text};
+
+#[test]
+fn a_restore_in_place_brings_everything_back_and_saves_what_was_there() {
+    let shop = Shop::new(ALL);
+    shop.database("wal").execute_batch("INSERT INTO a VALUES (1)").unwrap();
+    shop.save(&[]);
+    // A log beside the database belongs to the rows of now.
+    let database = shop.database("wal");
+    database.execute_batch("INSERT INTO a VALUES (2); INSERT INTO a VALUES (3)").unwrap();
+    std::mem::forget(database);
+    fs::write(shop.path("current/files/readme"), "two").unwrap();
+    fs::write(shop.path("current/volumes/uploads/later"), "later").unwrap();
+    let restored = shop.host.succeed(shop.words("restore", "", &[]));
+    assert_eq!(text(shop.path("current/files/readme")), "one");
+    assert!(!shop.path("current/volumes/uploads/later").exists());
+    assert_eq!(rows(&shop.database_path(), "a"), 1);
+    let states = shop.states();
+    assert_eq!(states.len(), 2);
+    assert_eq!(states[1]["reason"], "before-restore");
+    assert_eq!(states[1]["snapshotId"], restored["saved_before"]);
+    // And forward again.
+    shop.host.succeed(shop.words("restore", "", &[]));
+    assert_eq!(text(shop.path("current/volumes/uploads/later")), "later");
+    assert_eq!(rows(&shop.database_path(), "a"), 3);
+    shop.assert_tidy();
+}
+
+#[test]
+fn a_restore_of_listed_databases_leaves_their_neighbours() {
+    let shop = Shop::new("[volumes.db]\nconsistency = \"sqlite\"\nfiles = [\"app.db\"]\n");
+    shop.save(&[]);
+    let database = shop.database("wal");
+    database.execute_batch("INSERT INTO a VALUES (1)").unwrap();
+    std::mem::forget(database);
+    fs::write(shop.path("current/volumes/db/other"), "other").unwrap();
+    shop.host.succeed(shop.words("restore", "", &[]));
+    assert_eq!(rows(&shop.database_path(), "a"), 0);
+    assert_eq!(text(shop.path("current/volumes/db/other")), "other");
+    shop.assert_tidy();
+}
+
+#[test]
+fn nothing_is_restored_below_a_service_that_runs() {
+    let shop = Shop::new(ALL);
+    shop.save(&[]);
+    let web = shop.web();
+    fs::write(shop.path("current/files/readme"), "two").unwrap();
+    let error = shop.host.fail(32, shop.words("restore", "", &[]));
+    assert_says(&error, "service \"web\" runs");
+    assert_eq!(text(shop.path("current/files/readme")), "two");
+    assert_eq!(shop.states().len(), 1);
+    assert_eq!(text(shop.restore_to("", "out").join("files/readme")), "one");
+    drop(web);
+    shop.assert_tidy();
+}
+
+#[test]
+fn a_restore_to_a_folder_is_whole_or_absent_and_names_what_it_does_not_find() {
+    let shop = Shop::new(ALL);
+    shop.save(&[]);
+    let out = shop.restore_to("@latest", "out");
+    let target = out.to_str().unwrap();
+    let error = shop.host.fail(5, shop.words("restore", "", &["--to", target]));
+    assert!(error["hint"].as_str().unwrap().contains("--force"), "{error:#}");
+    shop.host.succeed(shop.words("restore", "", &["--to", target, "--force"]));
+    shop.host.fail(3, shop.words("restore", "@latest~3", &[]));
+    shop.host.fail(3, shop.words("show", "@01a1f072-4e72-7ac2-b912-5fb728b37149", &[]));
+    let delete = shop.host.fail(27, shop.words("delete", "@latest", &[]));
+    assert_says(&delete, "it is the current one");
+    shop.host.fail(2, shop.words("delete", "", &[]));
+    shop.save(&[]);
+    shop.host.succeed(shop.words("delete", "@latest~1", &["--reason", "old"]));
+    assert_eq!(shop.states().len(), 1);
+}

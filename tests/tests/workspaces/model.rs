@@ -1,0 +1,91 @@
+//! Random work in a workspace beside a model of it: a tree that is given back is the one that was taken.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::PathBuf,
+};
+
+use crate::fixture::{Desk, Node, tree};
+
+/// Numbers that follow from a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
+}
+
+type Tree = BTreeMap<PathBuf, Node>;
+
+/// `PSTORE_WORKSPACE_ROUNDS` and `PSTORE_WORKSPACE_SEED` make it longer, or another.
+#[test]
+fn whatever_happens_a_revert_gives_back_the_tree_that_was_taken() {
+    let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let (rounds, seed) = (number("PSTORE_WORKSPACE_ROUNDS", 30), number("PSTORE_WORKSPACE_SEED", 28));
+    let mut random = Random(seed);
+    let desk = Desk::new();
+    desk.watch(&["--manual-max", "1000"]);
+    let mut taken: BTreeMap<String, Tree> = BTreeMap::new();
+    for round in 0..rounds {
+        for _ in 0..random.below(8) {
+            work(&desk, &mut random);
+        }
+        match random.below(6) {
+            0 | 1 => {
+                let name = format!("round-{round}");
+                desk.run("checkpoint", &["--name", &name]);
+                taken.insert(name, tree(&desk.project));
+            }
+            2 | 3 if !taken.is_empty() => {
+                let at = random.below(taken.len() as u64) as usize;
+                let (name, expected) = taken.iter().nth(at).unwrap();
+                desk.run("workspace revert", &["--all", "--to", name]);
+                assert_eq!(&tree(&desk.project), expected, "seed {seed}, round {round}: {name}");
+            }
+            4 if !taken.is_empty() => {
+                let at = random.below(taken.len() as u64) as usize;
+                let (name, expected) = taken.iter().nth(at).unwrap();
+                let Some((path, node)) = expected.iter().nth(random.below(20) as usize) else { continue };
+                desk.run("workspace revert", &[path.to_str().unwrap(), "--to", name]);
+                let found = tree(&desk.project);
+                assert_eq!(found.get(path), Some(node), "seed {seed}, round {round}: {path:?} of {name}");
+            }
+            _ => {
+                desk.kill_watcher();
+                if random.below(2) == 0 {
+                    desk.watch(&[]);
+                }
+            }
+        }
+    }
+    desk.check_db();
+    desk.host.verify("acme/agent-7", &[]);
+}
+
+/// Does something to some path, as far as it can be done.
+fn work(desk: &Desk, random: &mut Random) {
+    let name = |random: &mut Random| {
+        let parts: Vec<String> = (0..=random.below(3)).map(|_| format!("n{}", random.below(4))).collect();
+        desk.project.join(parts.join("/"))
+    };
+    let path = name(random);
+    let content = vec![b'a' + random.below(26) as u8; random.below(100_000) as usize];
+    // Many of these fail, since something else is there: that is all the same.
+    let _ = match random.below(8) {
+        0..=2 => path.parent().map(fs::create_dir_all).map(|_| fs::write(&path, content)).unwrap(),
+        3 => fs::remove_file(&path),
+        4 => fs::remove_dir_all(&path),
+        5 => fs::rename(&path, name(random)),
+        6 => symlink("../n1", &path),
+        _ => match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_file() => {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o600 + random.below(64) as u32))
+            }
+            _ => Ok(()),
+        },
+    };
+}
