@@ -25,14 +25,17 @@ use tests::{
     textfile_exporter::TextfileExporter,
 };
 
-/// By which windows and waits are shorter than in the file: five minutes are 2.5 seconds.
-const FACTOR: u64 = 120;
-/// How long all alerts may take to fire. The longest wait is half a minute.
-const PATIENCE: Duration = Duration::from_secs(150);
+/// By which windows and waits are shorter than in the file: five minutes are five seconds.
+const FACTOR: u64 = 60;
+/// How long all alerts may take to fire. The longest wait is a minute.
+const PATIENCE: Duration = Duration::from_secs(180);
 /// Of each request of the slow store. Prometheus takes it for almost 2.5 seconds, the end of its bucket.
 const SLOW: Duration = Duration::from_millis(1200);
-/// How many commands use the slow store at once, so that at any time one has just ended.
-const SLOW_COMMANDS: usize = 6;
+/// How often a command of the slow store begins: spaced like this, several end within each window of five seconds,
+/// however busy the machine is.
+const SLOW_PACE: Duration = Duration::from_millis(900);
+/// How many of them run at most. A busy machine gets no more of them than it can end.
+const SLOW_COMMANDS: usize = 8;
 
 /// The scenarios, and the alert of each.
 const SCENARIOS: [(&str, Option<&str>); 11] = [
@@ -151,7 +154,7 @@ fn the_rules_of_a_scenario_differ_in_times_and_in_whose_metrics_they_read() {
     let rules = fs::read_to_string(file).unwrap();
     let made = rules_of(&rules, "x");
     assert!(made.contains(
-        "60 * sum(max without (instance, job) (rate(mantis_profile_snapshot_total{scenario=\"x\",outcome=\"failed\"}[2500ms]))) > 1\n        for: 5000ms"
+        "60 * sum(max without (instance, job) (rate(mantis_profile_snapshot_total{scenario=\"x\",outcome=\"failed\"}[5000ms]))) > 1\n        for: 10000ms"
     ), "{made}");
     assert!(
         made.contains("time() - max(pstore_gc_last_success_timestamp_seconds{scenario=\"x\"}) > 604800\n")
@@ -163,7 +166,7 @@ fn the_rules_of_a_scenario_differ_in_times_and_in_whose_metrics_they_read() {
         .replace("          scenario: x\n", "")
         .replace("-x\n", "\n");
     let times =
-        [("2500ms", "5m"), ("15000ms", "30m"), ("7500ms", "15m"), ("5000ms", "10m"), ("30000ms", "1h")];
+        [("5000ms", "5m"), ("30000ms", "30m"), ("15000ms", "15m"), ("10000ms", "10m"), ("60000ms", "1h")];
     let again = times.iter().fold(again, |text, (short, long)| {
         text.replace(&format!("[{short}]"), &format!("[{long}]"))
             .replace(&format!("for: {short}\n"), &format!("for: {long}\n"))
@@ -304,25 +307,26 @@ async fn every_alert_fires_in_a_prometheus_on_its_scenario_and_on_no_other() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let _over = Over(&is_over);
-        let until_over = |act: &dyn Fn()| {
-            while !is_over.load(Ordering::Relaxed) {
-                act();
-            }
-        };
-        let failing = named("captures-fail");
+        let (failing, slow, began, is_over) =
+            (named("captures-fail"), named("slow-store"), Instant::now(), &is_over);
         scope.spawn(move || {
-            until_over(&|| {
+            while !is_over.load(Ordering::Relaxed) {
                 failing.host.fail(3, ["snapshot", "/nowhere", "acme/alice", "--chrome-major", "131"]);
                 thread::sleep(Duration::from_millis(300));
-            });
+            }
         });
         proxy.set(FaultPlan { delay: SLOW, ..FaultPlan::none() });
-        for at in 0..SLOW_COMMANDS {
-            let slow = named("slow-store");
-            let after = Duration::from_millis(500) * at as u32;
+        for at in 0..SLOW_COMMANDS as u32 {
             scope.spawn(move || {
-                thread::sleep(after);
-                until_over(&|| drop(slow.host.succeed(["lock", "show", "acme/alice"])));
+                let mut due = began + SLOW_PACE * at;
+                while !is_over.load(Ordering::Relaxed) {
+                    thread::sleep(due.saturating_duration_since(Instant::now()));
+                    slow.host.succeed(["lock", "show", "acme/alice"]);
+                    // At its turn among the others, or at the next one if it took too long.
+                    while due < Instant::now() {
+                        due += SLOW_PACE * SLOW_COMMANDS as u32;
+                    }
+                }
             });
         }
         damage_database(named("damaged-database"));
