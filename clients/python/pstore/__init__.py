@@ -12,8 +12,21 @@ It reaches pstore through the program on this host (`Host`), or through a server
 from __future__ import annotations
 
 import os
-from typing import List, Optional
+from typing import List, Optional, Union
 
+from .checkpoints import (
+    Changes,
+    Checkpoint,
+    DeletedCheckpoint,
+    FileEvent,
+    PathHistory,
+    PathVersion,
+    Revert,
+    RevertedPath,
+    TakenCheckpoint,
+    WorkspaceChange,
+    WorkspaceState,
+)
 from .documents import (
     Change,
     Diff,
@@ -55,19 +68,24 @@ from .profile_handle import Profile
 from .progress import Cancellation, OnProgress, Progress
 from .server import Server
 from .version import VERSION as __version__
+from .workspace import Workspace
 
 __all__ = [
     "Cancellation",
     "Cancelled",
     "Capture",
     "Change",
+    "Changes",
+    "Checkpoint",
     "Damaged",
+    "DeletedCheckpoint",
     "Denied",
     "Diff",
     "Document",
     "Door",
     "Entry",
     "Event",
+    "FileEvent",
     "HeldBack",
     "Host",
     "InUse",
@@ -80,6 +98,8 @@ __all__ = [
     "Mount",
     "NotFound",
     "OnProgress",
+    "PathHistory",
+    "PathVersion",
     "PointerMoved",
     "Profile",
     "ProgramMissing",
@@ -87,19 +107,26 @@ __all__ = [
     "PstoreError",
     "Record",
     "Restored",
+    "Revert",
+    "RevertedPath",
     "Rollback",
     "Run",
     "Server",
     "Snapshot",
     "Tagged",
+    "TakenCheckpoint",
     "TargetExists",
     "Unavailable",
     "UncommittedChanges",
     "Unmounted",
+    "Workspace",
+    "WorkspaceChange",
+    "WorkspaceState",
     "__version__",
     "connect",
     "profile",
     "profiles",
+    "workspace",
 ]
 
 
@@ -123,3 +150,13 @@ def profile(name: str, *, chrome_major: Optional[int] = None, through: Optional[
 def profiles(tenant: str, *, through: Optional[Door] = None) -> List[str]:
     """The names of a tenant's profiles."""
     return (connect() if through is None else through).profiles(tenant)
+
+
+def workspace(
+    place: "Union[str, os.PathLike[str]]", profile: Optional[str] = None, *, through: Optional[Door] = None
+) -> Workspace:
+    """A directory that an agent works in: `pstore.workspace("./project", "acme/agent-7")`. `profile` is needed at its first start alone.
+
+    Through a server it is one that the server offers, by the name of its profile: `pstore.workspace("acme/agent-7", through=server)`.
+    """
+    return Workspace(connect() if through is None else through, os.fspath(place), profile)

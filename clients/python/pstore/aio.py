@@ -1,4 +1,4 @@
-"""`aio` has profiles, mounts and locks for asyncio. Nothing here blocks the event loop.
+"""`aio` has profiles, mounts, locks and workspaces for asyncio. Nothing here blocks the event loop.
 
 A task that is cancelled ends the work that it waits for, and waits until that has ended: no mount, lock or program is left behind.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import (
@@ -25,6 +26,16 @@ from typing import (
     Union,
 )
 
+from .checkpoints import (
+    Changes,
+    Checkpoint,
+    DeletedCheckpoint,
+    FileEvent,
+    PathHistory,
+    Revert,
+    TakenCheckpoint,
+    WorkspaceState,
+)
 from .documents import (
     Diff,
     Document,
@@ -46,8 +57,9 @@ from .lock import Lock as BlockingLock
 from .mount import Mount as BlockingMount
 from .profile_handle import Profile as BlockingProfile
 from .progress import Cancellation, OnProgress, Progress
+from .workspace import Workspace as BlockingWorkspace
 
-__all__ = ["Lock", "Mount", "Profile", "profile"]
+__all__ = ["Lock", "Mount", "Profile", "Workspace", "profile", "workspace"]
 
 T = TypeVar("T")
 M = TypeVar("M", bound="_Managed")
@@ -382,8 +394,112 @@ class Profile:
             yield event
 
 
+class Workspace:
+    """A directory that an agent works in; see `pstore.Workspace`."""
+
+    def __init__(self, workspace: BlockingWorkspace) -> None:
+        self._workspace = workspace
+
+    @property
+    def place(self) -> str:
+        """The directory; through a server `TENANT/PROFILE`."""
+        return self._workspace.place
+
+    async def start(
+        self,
+        profile: Optional[str] = None,
+        *,
+        watch: bool = True,
+        auto_max: Optional[int] = None,
+        manual_max: Optional[int] = None,
+        auto_interval: Optional[int] = None,
+    ) -> WorkspaceState:
+        """Makes the directory a workspace, and has a process watch it."""
+        return await _call(
+            lambda _: self._workspace.start(
+                profile, watch=watch, auto_max=auto_max, manual_max=manual_max, auto_interval=auto_interval
+            )
+        )
+
+    async def stop(self) -> WorkspaceState:
+        """Ends the process that watches."""
+        return await _call(lambda _: self._workspace.stop())
+
+    async def status(self) -> WorkspaceState:
+        """Whether it is watched, and its pools."""
+        return await _call(lambda _: self._workspace.status())
+
+    async def checkpoint(
+        self, name: Optional[str] = None, *, trigger: str = "manual", run_id: str = "", description: str = ""
+    ) -> TakenCheckpoint:
+        """Takes a checkpoint."""
+        return await _call(
+            lambda _: self._workspace.checkpoint(name, trigger=trigger, run_id=run_id, description=description)
+        )
+
+    @asynccontextmanager
+    async def run(self, run_id: str, description: str = "") -> AsyncIterator[Workspace]:
+        """Surrounds a run of the agent with checkpoints of the triggers `run_start` and `run_end`."""
+        await self.checkpoint(trigger="run_start", run_id=run_id, description=description)
+        try:
+            yield self
+        finally:
+            await self.checkpoint(trigger="run_end", run_id=run_id, description=description)
+
+    async def checkpoints(self) -> List[Checkpoint]:
+        """All checkpoints, the newest first."""
+        return await _call(lambda _: self._workspace.checkpoints())
+
+    async def changes(self, path: str = "", *, since: Optional[str] = None) -> Changes:
+        """What differs between a checkpoint and now."""
+        return await _call(lambda _: self._workspace.changes(path, since=since))
+
+    async def revert(
+        self, path: str = "", *, everything: bool = False, to: Optional[str] = None, preview: bool = False
+    ) -> Revert:
+        """Gives a file, a folder or everything back."""
+        return await _call(lambda _: self._workspace.revert(path, everything=everything, to=to, preview=preview))
+
+    async def history(self, path: str) -> PathHistory:
+        """How a path was at every checkpoint, the newest first."""
+        return await _call(lambda _: self._workspace.history(path))
+
+    async def delete(self, checkpoint: str) -> DeletedCheckpoint:
+        """Deletes a checkpoint."""
+        return await _call(lambda _: self._workspace.delete(checkpoint))
+
+    async def fork(self, target: PathLike, *, profile: Optional[str] = None, at: Optional[str] = None) -> Workspace:
+        """Makes a workspace of its own from a checkpoint."""
+        return Workspace(await _call(lambda _: self._workspace.fork(target, profile=profile, at=at)))
+
+    async def events(self, *, checkpoint: Optional[str] = None, after: int = 0) -> AsyncIterator[FileEvent]:
+        """What happened to files, the oldest first."""
+        events = self._workspace.events(checkpoint=checkpoint, after=after)
+        while True:
+            event = await _call(lambda _: next(events, None))
+            if event is None:
+                return
+            yield event
+
+    async def __aenter__(self) -> Workspace:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        await self.stop()
+
+
 def profile(name: str, *, chrome_major: Optional[int] = None, through: Optional[Door] = None) -> Profile:
     """A profile: `pstore.aio.profile("acme/alice")`."""
     from . import profile as open_profile
 
     return Profile(open_profile(name, chrome_major=chrome_major, through=through))
+
+
+def workspace(place: PathLike, profile: Optional[str] = None, *, through: Optional[Door] = None) -> Workspace:
+    """A directory that an agent works in: `pstore.aio.workspace("./project", "acme/agent-7")`."""
+    from . import workspace as open_workspace
+
+    return Workspace(open_workspace(place, profile, through=through))

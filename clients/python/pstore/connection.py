@@ -11,12 +11,11 @@ from typing import IO, Any, Callable, Dict, Mapping, Optional, Union
 from urllib.parse import urlencode, urlsplit
 
 from .door import Json, Watch
-from .errors import PstoreError, from_document, invalid, unavailable
+from .errors import CODES, PstoreError, from_document, invalid, unavailable
 
 #: How long the server may be silent. It gives an outcome within 120 s.
 _PATIENCE_SECONDS = 150.0
 _KINDS = {400: "invalid_input", 401: "denied", 403: "denied", 404: "not_found", 409: "conflict", 503: "unavailable"}
-_CODES = {"invalid_input": 2, "denied": 13, "not_found": 3, "conflict": 28, "unavailable": 14}
 
 Query = Mapping[str, Union[str, int, bool, None]]
 
@@ -194,7 +193,7 @@ def _judge(answer: http.client.HTTPResponse) -> None:
     if not isinstance(problem, dict):
         problem = {}
     kind = problem.get("kind") or _KINDS.get(answer.status, "internal")
-    problem = {"exit_code": _CODES.get(kind, 1), "detail": f"the server answered {answer.status}", **problem, "kind": kind}
+    problem = {"exit_code": CODES.get(kind, 1), "detail": f"the server answered {answer.status}", **problem, "kind": kind}
     raise from_document(problem)
 
 

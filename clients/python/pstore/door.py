@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Iterator, List, Mapping, Optional, Sequence
+from typing import IO, Any, Iterator, List, Mapping, Optional, Sequence, Union
 
 from .errors import invalid
 from .progress import Cancellation, OnProgress
@@ -190,3 +190,53 @@ class Door(ABC):
     @abstractmethod
     def events(self, name: Name, after: Optional[str], follow: bool, watch: Watch) -> Iterator[Json]:
         """The events of a profile, the oldest first; with `follow` without an end."""
+
+    # Workspaces. `place` is a directory; of a server, the name of the workspace's profile.
+
+    @abstractmethod
+    def start_workspace(
+        self, place: str, profile: Optional[Name], watch: bool, numbers: Mapping[str, Optional[int]]
+    ) -> Json:
+        """Makes a directory a workspace."""
+
+    @abstractmethod
+    def stop_workspace(self, place: str) -> Json:
+        """Ends the process that watches it."""
+
+    @abstractmethod
+    def workspace_state(self, place: str) -> Json:
+        """Whether it is watched, and its pools."""
+
+    @abstractmethod
+    def take_checkpoint(self, place: str, name: Optional[str], trigger: str, run_id: str, description: str) -> Json:
+        """Takes a checkpoint."""
+
+    @abstractmethod
+    def checkpoints(self, place: str) -> List[Json]:
+        """Each checkpoint, the newest first."""
+
+    @abstractmethod
+    def workspace_changes(
+        self, place: str, path: str, since: Optional[str], page: Union[int, str, None], limit: int
+    ) -> Json:
+        """The paths that differ, from where a page begins; `next_offset` says where the next one does."""
+
+    @abstractmethod
+    def revert(self, place: str, path: str, to: Optional[str], preview: bool) -> Json:
+        """Gives a path back; all, if it is empty."""
+
+    @abstractmethod
+    def path_history(self, place: str, path: str) -> Json:
+        """How a path was."""
+
+    @abstractmethod
+    def delete_checkpoint(self, place: str, checkpoint: str) -> Json:
+        """Deletes a checkpoint."""
+
+    @abstractmethod
+    def fork_workspace(self, place: str, target: str, profile: Optional[Name], at: Optional[str]) -> str:
+        """Makes a workspace of its own, and returns its place."""
+
+    @abstractmethod
+    def file_events(self, place: str, checkpoint: Optional[str], after: int, limit: int) -> Json:
+        """What happened to files; `next_after` says where the next page begins."""

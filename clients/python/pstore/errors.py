@@ -132,6 +132,45 @@ _CLASSES: Dict[str, Type[PstoreError]] = {
     "interrupted": Cancelled,
 }
 
+#: The exit code of each kind.
+CODES: Dict[str, int] = {
+    "internal": 1,
+    "invalid_input": 2,
+    "not_found": 3,
+    "ambiguous": 4,
+    "target_exists": 5,
+    "io": 6,
+    "damaged": 10,
+    "unsupported_format": 11,
+    "store_refused": 12,
+    "denied": 13,
+    "unavailable": 14,
+    "pointer_not_flipped": 20,
+    "pointer_unknown": 21,
+    "write_revoked": 22,
+    "source_changed": 23,
+    "lock_held": 24,
+    "lock_lost": 25,
+    "pointer_moved": 26,
+    "snapshot_needed": 27,
+    "conflict": 28,
+    "held_back": 29,
+    "not_implemented": 30,
+    "profile_too_large": 31,
+    "in_use": 32,
+    "integrity_failed": 33,
+    "version_mismatch": 34,
+    "quota_exceeded": 35,
+    "repaired": 36,
+    "uncommitted_changes": 37,
+    "session_unreadable": 38,
+    "session_behind": 39,
+    "tenants_failed": 40,
+    "deleted": 41,
+    "command_failed": 42,
+    "interrupted": 130,
+}
+
 
 def from_document(document: Mapping[str, Any]) -> PstoreError:
     """The exception for a document with `error`, or for a problem of the server."""

@@ -193,6 +193,56 @@ class Host(Door):
                 return
             _pause(_LOOK_AGAIN_SECONDS, watch)
 
+    def start_workspace(
+        self, place: str, profile: Optional[Name], watch: bool, numbers: Mapping[str, Optional[int]]
+    ) -> Json:
+        line = ["workspace", "start"] + ([] if watch else ["--no-watch"])
+        line += [f"--{name}={number}" for name, number in numbers.items() if number is not None]
+        return self._program.ask([*line, "--", place] + ([] if profile is None else [str(profile)]))
+
+    def stop_workspace(self, place: str) -> Json:
+        return self._program.ask(["workspace", "stop", "--", place])
+
+    def workspace_state(self, place: str) -> Json:
+        return self._program.ask(["workspace", "status", "--", place])
+
+    def take_checkpoint(self, place: str, name: Optional[str], trigger: str, run_id: str, description: str) -> Json:
+        line = ["checkpoint", f"--run-id={run_id}", f"--description={description}"]
+        line += [] if name is None else [f"--name={name}"]
+        line += [] if trigger == "manual" else [f"--trigger={trigger}"]
+        return self._program.ask([*line, "--", place])
+
+    def checkpoints(self, place: str) -> List[Json]:
+        return _list(self._program.ask(["workspace", "list", "--", place]), "checkpoints")
+
+    def workspace_changes(
+        self, place: str, path: str, since: Optional[str], page: Union[int, str, None], limit: int
+    ) -> Json:
+        line = ["workspace", "changes", f"--limit={limit}", f"--offset={page or 0}"]
+        line += [] if since is None else [f"--since={since}"]
+        return self._program.ask([*line, "--", place] + ([path] if path else []))
+
+    def revert(self, place: str, path: str, to: Optional[str], preview: bool) -> Json:
+        line = ["workspace", "revert"] + (["--preview"] if preview else []) + ([] if path else ["--all"])
+        line += [] if to is None else [f"--to={to}"]
+        return self._program.ask([*line, "--", place] + ([path] if path else []))
+
+    def path_history(self, place: str, path: str) -> Json:
+        return self._program.ask(["workspace", "history", "--", place, path])
+
+    def delete_checkpoint(self, place: str, checkpoint: str) -> Json:
+        return self._program.ask(["workspace", "delete", "--", place, checkpoint])
+
+    def fork_workspace(self, place: str, target: str, profile: Optional[Name], at: Optional[str]) -> str:
+        line = ["workspace", "fork"] + ([] if at is None else [f"--from={at}"])
+        made = self._program.ask([*line, "--", place, target] + ([] if profile is None else [str(profile)]))
+        return str(made["directory"])
+
+    def file_events(self, place: str, checkpoint: Optional[str], after: int, limit: int) -> Json:
+        line = ["workspace", "events", f"--after={after}", f"--limit={limit}"]
+        line += [] if checkpoint is None else [f"--checkpoint={checkpoint}"]
+        return self._program.ask([*line, "--", place])
+
 
 def _pause(seconds: float, watch: Watch) -> None:
     """Waits, and ends early if somebody cancels."""

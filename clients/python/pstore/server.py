@@ -10,10 +10,11 @@ import tempfile
 import time
 import uuid
 from pathlib import Path
-from typing import IO, Any, Callable, Dict, Iterator, List, Optional, Sequence, cast
+from typing import IO, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union, cast
 from urllib.parse import quote
 
 from . import archive
+from .agent_tools import AgentTools
 from .connection import Connection
 from .door import Capture, Door, Json, Name, Watch
 from .errors import LockHeld, PstoreError, invalid, not_offered
@@ -36,6 +37,7 @@ class Server(Door):
 
     def __init__(self, url: str, *, token: Optional[str] = None, context: Optional[ssl.SSLContext] = None) -> None:
         self._connection = Connection(url.rstrip("/"), token, context)
+        self._tools = AgentTools(self._connection)
 
     def ask(self, method: str, path: str, **query: Any) -> Json:
         """Sends any other request, and returns its document: `server.ask("GET", "/v1/sessions")`."""
@@ -279,9 +281,54 @@ class Server(Door):
                 watch.check()
                 time.sleep(0.05)
 
+    def start_workspace(
+        self, place: str, profile: Optional[Name], watch: bool, numbers: Mapping[str, Optional[int]]
+    ) -> Json:
+        raise _on_its_host("a server starts no workspace")
+
+    def stop_workspace(self, place: str) -> Json:
+        raise _on_its_host("a server stops no workspace")
+
+    def workspace_state(self, place: str) -> Json:
+        raise _on_its_host("a server does not tell whether a workspace is watched")
+
+    def take_checkpoint(self, place: str, name: Optional[str], trigger: str, run_id: str, description: str) -> Json:
+        if trigger != "manual" or run_id:
+            raise _on_its_host("a server takes no checkpoints of runs")
+        return self._tools.create(place, name, description)
+
+    def checkpoints(self, place: str) -> List[Json]:
+        return self._tools.list(place)
+
+    def workspace_changes(
+        self, place: str, path: str, since: Optional[str], page: Union[int, str, None], limit: int
+    ) -> Json:
+        return self._tools.changes(place, path, since, page, limit)
+
+    def revert(self, place: str, path: str, to: Optional[str], preview: bool) -> Json:
+        return self._tools.revert(place, path, to, preview)
+
+    def path_history(self, place: str, path: str) -> Json:
+        return self._tools.history(place, path)
+
+    def delete_checkpoint(self, place: str, checkpoint: str) -> Json:
+        return self._tools.delete(place, checkpoint)
+
+    def fork_workspace(self, place: str, target: str, profile: Optional[Name], at: Optional[str]) -> str:
+        if profile is not None:
+            raise not_offered("a server names the profile of a fork itself", "leave out `profile`")
+        return self._tools.fork(place, target, at)
+
+    def file_events(self, place: str, checkpoint: Optional[str], after: int, limit: int) -> Json:
+        raise _on_its_host("a server tells no events of files")
+
     def _get(self, name: Name, reference: Optional[str], more: str = "", **query: Any) -> Json:
         path = _of(name, reference or "latest") + more
         return self._connection.ask("GET", path, query={**_chrome(name), **query})
+
+
+def _on_its_host(what: str) -> PstoreError:
+    return not_offered(what, "do it where the workspace is: pstore.workspace(DIRECTORY, through=pstore.Host())")
 
 
 class _Told:

@@ -54,7 +54,9 @@ class Scene(unittest.TestCase):
     def profile(self, name: str = "acme/alice", chrome_major: Optional[int] = CHROME) -> pstore.Profile:
         return pstore.profile(name, chrome_major=chrome_major, through=self.door)
 
-    def serve(self, *, token: Optional[str] = "*", role: str = "admin") -> pstore.Server:
+    def serve(
+        self, *, token: Optional[str] = "*", role: str = "admin", workspaces: Optional[Path] = None
+    ) -> pstore.Server:
         """Starts a server on the host."""
         mounts = self.folder / "mounts"
         mounts.mkdir(exist_ok=True)
@@ -65,6 +67,7 @@ class Scene(unittest.TestCase):
         environment = {**os.environ, "HOME": str(self.home), "PSTORE_STORE": f"file://{self.folder}/store"}
         environment.update(PSTORE_CACHE_DIR=str(self.home / "cache"), XDG_STATE_HOME="")
         line = [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--tokens", str(tokens), "--mounts", str(mounts)]
+        line += [] if workspaces is None else ["--workspaces", str(workspaces)]
         process = subprocess.Popen(line, env=environment, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end_server, process)
         said: List[str] = []

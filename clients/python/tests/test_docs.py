@@ -36,7 +36,9 @@ class TheExamples(Scene):
         self.assertGreaterEqual(len(blocks), 9)
         major = re.search(r" (\d+)\.", subprocess.check_output(["chromium", "--version"], text=True))
         assert major is not None
-        server = self.serve()
+        (self.folder / "project").mkdir()
+        (self.folder / "project" / "main.py").write_text("first")
+        server = self.serve(workspaces=self.folder)
         site = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
         threading.Thread(target=site.serve_forever, daemon=True).start()
         self.addCleanup(site.server_close)

@@ -6,13 +6,14 @@ import ast
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 import unittest
 from pathlib import Path
 
 import pstore
-from pstore import documents, errors
+from pstore import checkpoints, documents, errors
 from pstore.archive import ZstdWriter
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -50,6 +51,8 @@ class ThePackage(unittest.TestCase):
         page = (ROOT / "docs" / "exit-codes.md").read_text()
         for kind in errors._CLASSES:
             self.assertIn(f"`{kind}`", page)
+        told = {kind: int(code) for code, kind in re.findall(r"^\| (\d+) \| `(\w+)` \|", page, re.MULTILINE)}
+        self.assertEqual(errors.CODES, told)
 
     def test_the_documents_have_the_fields_that_are_typed(self) -> None:
         examples = ROOT / "cli" / "tests" / "cli" / "documents"
@@ -57,9 +60,17 @@ class ThePackage(unittest.TestCase):
             "snapshot.first": documents.Snapshot, "show": documents.Record, "restore.loaded": documents.Restored,
             "diff": documents.Diff, "rollback.done": documents.Rollback, "tag.tagged": documents.Tagged,
             "lock-show.held": documents.LockState, "unmount": documents.Unmounted, "run": documents.Run,
+            "workspace-start": checkpoints.WorkspaceState, "checkpoint": checkpoints.TakenCheckpoint,
+            "workspace-changes": checkpoints.Changes, "workspace-revert": checkpoints.Revert,
+            "workspace-history": checkpoints.PathHistory, "workspace-delete": checkpoints.DeletedCheckpoint,
         }
         inner = {("list.snapshots", "snapshots"): documents.ListedSnapshot, ("log", "events"): documents.Event,
-                 ("ls", "entries"): documents.Entry, ("diff", "changes"): documents.Change}
+                 ("ls", "entries"): documents.Entry, ("diff", "changes"): documents.Change,
+                 ("workspace-list", "checkpoints"): checkpoints.Checkpoint,
+                 ("workspace-changes", "changes"): checkpoints.WorkspaceChange,
+                 ("workspace-revert", "paths"): checkpoints.RevertedPath,
+                 ("workspace-history", "versions"): checkpoints.PathVersion,
+                 ("workspace-events", "events"): checkpoints.FileEvent}
         seen = {name: json.loads((examples / f"{name}.json").read_text()) for name in [*typed, *(n for n, _ in inner)]}
         pairs = [(kind, seen[name]) for name, kind in typed.items()]
         pairs += [(kind, seen[name][field][0]) for (name, field), kind in inner.items()]

@@ -34,6 +34,11 @@ fn a_profile_is_the_same_through_the_program_and_through_a_server() {
 }
 
 #[test]
+fn a_workspace_is_the_same_through_the_program_and_through_a_server() {
+    python("test_workspaces.py");
+}
+
+#[test]
 fn a_task_blocks_no_loop_and_leaves_nothing_behind_when_it_is_cancelled() {
     python("test_aio.py");
 }
