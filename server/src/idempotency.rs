@@ -15,9 +15,14 @@ use crate::{
 /// A longer key is a mistake.
 const MAX_KEY_BYTES: usize = 255;
 
+/// Whether a request to `route` may name itself: if its answer is lost, nothing else tells whether it was carried out.
+pub(crate) fn takes_key(route: &Route) -> bool {
+    [Method::POST, Method::DELETE].contains(&route.method)
+}
+
 /// Carries a request out; one with a key only once.
 pub(crate) async fn once(route: &'static Route, call: Call) -> Answer {
-    let key = match route.method == Method::POST {
+    let key = match takes_key(route) {
         true => call.header(KEY)?.map(str::to_owned),
         false => None,
     };
@@ -25,7 +30,7 @@ pub(crate) async fn once(route: &'static Route, call: Call) -> Answer {
     if key.is_empty() || key.len() > MAX_KEY_BYTES {
         return Err(Failure::usage(format!("{KEY} takes 1 to {MAX_KEY_BYTES} bytes")).into());
     }
-    let digest = digest(&call);
+    let digest = digest(&route.method, &call);
     let replays = Arc::clone(&call.server.replays);
     let name = (caller, key);
     let mut begun = begin(&replays, name.clone(), digest, Instant::now())?;
@@ -42,11 +47,11 @@ pub(crate) async fn once(route: &'static Route, call: Call) -> Answer {
 }
 
 /// Of all that says what is asked for. An archive is named by its digest in the query.
-fn digest(call: &Call) -> [u8; 32] {
+fn digest(method: &Method, call: &Call) -> [u8; 32] {
     let mut hasher = Sha256::new();
     let lease = call.headers.get(LEASE).map(HeaderValue::as_bytes).unwrap_or_default();
     let expected = call.headers.get(header::IF_MATCH).map(HeaderValue::as_bytes).unwrap_or_default();
-    for part in [call.uri.to_string().as_bytes(), lease, expected, &call.body] {
+    for part in [method.as_str().as_bytes(), call.uri.to_string().as_bytes(), lease, expected, &call.body] {
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part);
     }

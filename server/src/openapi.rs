@@ -1,9 +1,9 @@
 //! `openapi` describes all routes as an OpenAPI 3.1 document, made from their table and the types that they use.
 
-use axum::http::Method;
 use serde_json::{Map, Value, json};
 
 use crate::{
+    idempotency::takes_key,
     kept_answers::KEY,
     problem::{self, Problem},
     route::{Access, Route, Sent},
@@ -171,7 +171,7 @@ fn place(route: &Route, name: &str) -> &'static str {
 
 /// The headers that the route looks at.
 fn in_head(route: &Route) -> impl Iterator<Item = Value> + '_ {
-    let is_once = route.method == Method::POST && route.access != Access::Open;
+    let is_once = takes_key(route) && route.access != Access::Open;
     let key = is_once.then_some(&(KEY, KEY_MEANS));
     route.headers.iter().chain(key).map(|(name, description)| {
         json!({

@@ -59,17 +59,23 @@ class Connection:
         sent = dict(headers or {})
         if body is not None:
             sent["Content-Type"] = "application/json"
-        if method == "POST":
+        if method in ("POST", "DELETE"):
             sent["Idempotency-Key"] = uuid.uuid4().hex
         data = None if body is None else json.dumps(body).encode()
         try:
             return self._document(method, path, watch, query, data, sent)
-        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+        except (http.client.HTTPException, ConnectionError):
             watch.check()
+        except OSError as error:
+            # It was silent for too long; to wait as long again helps nobody.
+            raise self._silent(error) from error
         try:
             return self._document(method, path, watch, query, data, sent)
         except (OSError, http.client.HTTPException) as error:
-            raise unavailable(f"{self.url} does not answer: {error}") from error
+            raise self._silent(error) from error
+
+    def _silent(self, error: Exception) -> PstoreError:
+        return unavailable(f"{self.url} does not answer: {error or type(error).__name__}")
 
     def send_file(
         self, path: str, file: IO[bytes], size: int, watch: Watch, *, query: Query, headers: Mapping[str, str]
@@ -84,6 +90,13 @@ class Connection:
 
     def receive(self, path: str, query: Query, take: Callable[[bytes], None], watch: Watch) -> int:
         """Asks for bytes, and gives them to `take` piece by piece. Raises if fewer arrive than the server said."""
+        try:
+            return self._receive(path, query, take, watch)
+        except (ConnectionError, TimeoutError, http.client.HTTPException) as error:
+            watch.check()
+            raise self._silent(error) from error
+
+    def _receive(self, path: str, query: Query, take: Callable[[bytes], None], watch: Watch) -> int:
         with _Exchange(self, "GET", path, query, None, {}, watch) as answer:
             _judge(answer)
             said = answer.getheader("Content-Length")
@@ -112,7 +125,13 @@ class Connection:
     ) -> Json:
         with _Exchange(self, method, path, query, data, headers, watch) as answer:
             _judge(answer)
-            document = json.loads(answer.read())
+            try:
+                document = json.loads(answer.read())
+            except ValueError as error:
+                raise unavailable(
+                    f"{self.url} answered {answer.status} with something that is no document",
+                    "is something other than pstore in between?",
+                ) from error
             return document if isinstance(document, dict) else {}
 
 

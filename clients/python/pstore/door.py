@@ -5,6 +5,7 @@ Profiles, mounts and locks are the same through each. A door takes and gives pla
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,11 @@ from .progress import Cancellation, OnProgress
 
 #: A document as pstore prints it.
 Json = Mapping[str, Any]
+
+
+def is_name(text: str) -> bool:
+    """Whether a tenant or a profile may be called so."""
+    return re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}", text) is not None
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ class Name:
     def parse(cls, text: str, chrome_major: Optional[int] = None) -> Name:
         """Takes `acme/alice` apart."""
         tenant, slash, profile = text.partition("/")
-        if not slash or not tenant or not profile or "/" in profile or "@" in profile:
+        if not slash or not is_name(tenant) or not is_name(profile):
             raise invalid(f"{text!r} is not the name of a profile", "write it as TENANT/PROFILE: acme/alice")
         return cls(tenant, profile, chrome_major)
 

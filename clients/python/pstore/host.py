@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 from .door import Capture, Door, Json, Name, Watch
+from .errors import invalid
 from .process import Program, find_program
 
 #: How often a follower of events looks again.
@@ -81,7 +82,7 @@ class Host(Door):
         if own is None:
             os.makedirs(path, exist_ok=True)
         try:
-            document = self._program.ask([*line, name.at(reference), path], watch)
+            document = self._program.ask([*line, "--", name.at(reference), path], watch)
         except BaseException:
             _remove(own)
             raise
@@ -118,21 +119,24 @@ class Host(Door):
         output: Optional[IO[bytes]],
         watch: Watch,
     ) -> Json:
+        if str(name).startswith("-"):
+            # What follows `--` is the command.
+            raise invalid(f"`run` takes no name that begins with a dash: {name}", "mount it, and start the command yourself")
         line = ["run", *_chrome(name), *_capture(capture), *_wait(wait), *options, str(name), "--", *command]
         return self._program.ask(line, Watch(cancel=watch.cancel), output=output)
 
     def list(self, name: Name) -> List[Json]:
-        return _list(self._program.ask(["list", *_chrome(name), str(name)]), "snapshots")
+        return _list(self._program.ask(["list", *_chrome(name), "--", str(name)]), "snapshots")
 
     def profiles(self, tenant: str) -> List[str]:
-        listed = _list(self._program.ask(["list", tenant]), "profiles")
+        listed = _list(self._program.ask(["list", "--", tenant]), "profiles")
         return [each["profile_id"] for each in listed if each.get("deletion") is None]
 
     def show(self, name: Name, reference: Optional[str]) -> Json:
-        return self._program.ask(["show", *_chrome(name), name.at(reference)])
+        return self._program.ask(["show", *_chrome(name), "--", name.at(reference)])
 
     def history(self, name: Name, reference: Optional[str]) -> Json:
-        return self._program.ask(["history", *_chrome(name), name.at(reference)])
+        return self._program.ask(["history", *_chrome(name), "--", name.at(reference)])
 
     def diff(self, name: Name, before: str, after: str, totals_only: bool) -> Json:
         line = ["diff", *_chrome(name)] + (["--stat"] if totals_only else [])
@@ -173,7 +177,7 @@ class Host(Door):
         return self._program.ask(line, environment={"PSTORE_LOCK_TOKEN": token})
 
     def lock_state(self, name: Name) -> Json:
-        return self._program.ask(["lock", "show", *_chrome(name), str(name)])
+        return self._program.ask(["lock", "show", *_chrome(name), "--", str(name)])
 
     def events(self, name: Name, after: Optional[str], follow: bool, watch: Watch) -> Iterator[Json]:
         seen: Dict[str, None] = {}

@@ -68,8 +68,7 @@ class Lock:
                 self._lost = error
                 LOG.warning("%s", error)
                 return
-            except PstoreError as error:
-                # The store may answer again before the lock ends.
+            except Exception as error:  # noqa: BLE001 - whatever it was, the next try may do before the lock ends
                 LOG.warning("the lock of %s was not renewed: %s", self._name, error)
                 continue
             self.document = renewed

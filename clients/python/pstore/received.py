@@ -83,16 +83,67 @@ class Receiver:
 
     def _put(self, work: str) -> None:
         """Gives the complete directory its name."""
+        _sync(work)
         if not os.path.lexists(self._target):
             os.rename(work, self._target)
         elif self._replace and not _is_empty_directory(self._target):
             old = tempfile.mkdtemp(prefix=".pstore-", dir=self._target.parent)
-            os.rename(self._target, os.path.join(old, "replaced"))
-            os.rename(work, self._target)
+            replaced = os.path.join(old, "replaced")
+            os.rename(self._target, replaced)
+            try:
+                os.rename(work, self._target)
+            except BaseException:
+                # Somebody has taken the name meanwhile, or may not be replaced: what was there comes back, if it can.
+                try:
+                    os.rename(replaced, self._target)
+                except OSError as error:
+                    raise PstoreError(
+                        f"{self._target} could not be replaced, and was not put back: {error}",
+                        hint=f"what was there is {replaced}",
+                    ) from error
+                os.rmdir(old)
+                raise
+            _sync_directory(self._target.parent)
             shutil.rmtree(old, ignore_errors=True)
         else:
             os.rmdir(self._target)
             os.rename(work, self._target)
+        _sync_directory(self._target.parent)
+
+
+def _sync(top: str) -> None:
+    """Makes a tree durable: its files, then the directories that name them."""
+    for folder, _, files in os.walk(os.fsencode(top), topdown=False):
+        for name in files:
+            path = os.path.join(folder, name)
+            if not os.path.islink(path):
+                _sync_file(path)
+        _sync_directory(folder)
+
+
+def _sync_file(path: Any) -> None:
+    # A file that its owner may not read is synced by whoever may write it.
+    for flags in (os.O_RDONLY, os.O_WRONLY):
+        try:
+            file = os.open(path, flags | os.O_NOFOLLOW)
+        except PermissionError:
+            continue
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+        return
+
+
+def _sync_directory(path: Any) -> None:
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:
+        return
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _is_empty_directory(path: Path) -> bool:

@@ -52,3 +52,8 @@ fn the_package_has_types_runs_on_python_3_9_and_needs_nothing_else() {
 fn every_example_of_its_page_runs() {
     python("test_docs.py");
 }
+
+#[test]
+fn what_a_server_does_wrong_is_an_error_of_pstore_and_nothing_is_done_twice() {
+    python("test_connection.py");
+}

@@ -111,3 +111,21 @@ fn an_answer_that_is_given_again_is_no_event() {
     post(&server, &secret, "rollback", "k", &roll).expect(200);
     assert_eq!(events(), after);
 }
+
+/// A mount that ends with a commit ends like this, too.
+#[test]
+fn a_deletion_whose_answer_was_lost_gets_it_again() {
+    let scene = Scene::new();
+    let secret = scene.token("acme", "run");
+    let server = scene.serve();
+    let lease = post(&server, &secret, "leases", "k1", &json!({ "holder_run_id": "run-1" })).expect(200);
+    let held = json!({ "token": lease["token"] }).to_string();
+    let plain = request(&format!("DELETE {ALICE}/leases"), Some(&secret), Some(&held));
+    let delete = || server.send(&with_header(&plain, "Idempotency-Key: k1-end"));
+    let (first, again) = (delete(), delete());
+    assert_eq!(first.expect(200), again.expect(200));
+    assert_eq!(
+        (first.header("idempotency-replayed"), again.header("idempotency-replayed")),
+        (None, Some("true"))
+    );
+}
