@@ -8,6 +8,7 @@ mod containers_snapshot;
 mod kept;
 mod killed;
 mod load;
+mod places;
 mod postgres;
 mod restored;
 mod saved;

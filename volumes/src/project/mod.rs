@@ -12,6 +12,7 @@ pub mod list;
 pub mod metadata;
 pub mod note;
 pub mod opened;
+pub mod places;
 pub mod postgres;
 pub mod program;
 pub mod recover;

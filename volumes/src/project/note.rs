@@ -46,10 +46,12 @@ pub struct Replaced {
     pub place: PathBuf,
     /// Where the new one is until then, beside it.
     pub new: PathBuf,
-    /// Where it was written.
-    pub restored: PathBuf,
+    /// Where it was written; `None` if the place is empty afterwards.
+    pub restored: Option<PathBuf>,
     /// Where the old one is from then on.
     pub old: PathBuf,
+    /// Whether there is an old one.
+    pub was_there: bool,
 }
 
 /// The note of a project, locked.

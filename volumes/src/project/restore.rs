@@ -4,14 +4,15 @@
 //! saved first.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use engine::{Engine, failure::Failure, names::ActorName, outcome::Outcome, threads};
-use rustix::process::geteuid;
+use rustix::{fs::syncfs, process::geteuid};
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::{
@@ -26,7 +27,7 @@ use store::{
 
 use super::{
     FILES, VOLUMES,
-    copy::Copier,
+    copy::{self, Copier},
     digest,
     file::{Postgres, Project, VolumeKind},
     metadata::{Metadata, PostgresDump},
@@ -315,7 +316,7 @@ type Swaps = (Vec<Replaced>, Vec<String>, Vec<String>);
 fn swaps(project: &Project, metadata: &Metadata, staging: &Path, nonce: &str, databases: &[String]) -> Swaps {
     let (mut places, mut names, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
     if staging.join(FILES).exists() {
-        places.push((project.state.join(FILES), staging.join(FILES)));
+        places.push((project.state.join(FILES), Some(staging.join(FILES))));
         names.push(FILES.to_owned());
     }
     for (name, volume) in &project.volumes {
@@ -329,9 +330,16 @@ fn swaps(project: &Project, metadata: &Metadata, staging: &Path, nonce: &str, da
             VolumeKind::Sqlite { files, .. } if !files.is_empty() => {
                 for file in files {
                     let place = volume.path.join(file);
-                    let absent = restored.join(".absent");
-                    places.extend(sqlite::sides(&place).map(|side| (side, absent.clone())));
-                    places.push((place, restored.join(file)));
+                    if !restored.join(file).exists() {
+                        warnings.push(format!(
+                            "the state has no database {} of volume {name}, which stays as it is",
+                            file.display()
+                        ));
+                        continue;
+                    }
+                    // The log of the old database is not one of the new.
+                    places.extend(sqlite::sides(&place).map(|side| (side, None)));
+                    places.push((place, Some(restored.join(file))));
                 }
             }
             VolumeKind::Postgres(_) => {
@@ -342,32 +350,34 @@ fn swaps(project: &Project, metadata: &Metadata, staging: &Path, nonce: &str, da
                     ));
                 }
             }
-            _ => places.push((volume.path.clone(), restored)),
+            _ => places.push((volume.path.clone(), Some(restored))),
         }
     }
     for name in metadata.volume_manifests.keys().filter(|name| !project.volumes.contains_key(*name)) {
         warnings.push(format!("the project has no volume {name}, which is not restored"));
     }
-    let swaps = places.into_iter().map(|(place, new)| Replaced {
+    let swaps = places.into_iter().map(|(place, restored)| Replaced {
         old: beside_of(&place, "old", nonce),
         new: beside_of(&place, "new", nonce),
+        was_there: fs::symlink_metadata(&place).is_ok(),
         place,
-        restored: new,
+        restored,
     });
     (swaps.collect(), names, warnings)
 }
 
 /// Brings what is to be moved to the file system of its place.
 fn bring_near(swap: &Replaced) -> Result<(), Error> {
-    let Replaced { new, restored, .. } = swap;
+    let Replaced { new, restored: Some(restored), .. } = swap else { return Ok(()) };
     match fs::rename(restored, new) {
-        // Beside a database there may be nothing to put.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
             match fs::metadata(restored).is_ok_and(|found| found.is_dir()) {
-                true => Copier::default().folder(restored, new, &|_| false),
-                false => fs::copy(restored, new).map(drop).at("cannot copy", restored),
+                true => Copier::default().folder(restored, new, &|_| false)?,
+                false => copy::file(restored, new)?,
             }
+            // What was there before goes when this is in its place.
+            let copied = File::open(new).at("cannot open", new)?;
+            syncfs(&copied).map_err(io::Error::from).at("cannot flush", new)
         }
         renamed => renamed.at("cannot move", restored),
     }

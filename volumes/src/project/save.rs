@@ -32,7 +32,7 @@ use super::{
     hooks,
     metadata::{Metadata, Reason},
     note::Note,
-    opened, recover, service,
+    opened, places, recover, service,
     step::Step,
     store_state,
 };
@@ -132,6 +132,7 @@ pub async fn resolve(engine: &Engine, file: &Path) -> Result<Project, Failure> {
         }
         engine.location.keep_apart(path)?;
     }
+    places::require_apart(&project)?;
     Ok(project)
 }
 
@@ -200,14 +201,21 @@ async fn under_lock(
         let job = Job { engine, project, tenant: &tenant, hold: &hold, request };
         whole(engine, &renewer, job.run(&mut note)).await
     };
-    // Both are done whatever has happened; what has failed is told if nothing did before.
+    // Both are done whatever has happened; what has failed is told if nothing did before. If the save has failed, the
+    // services may be at rest yet, and the store may not answer: they do not wait for it.
+    let mut resumed = Ok(());
+    if saved.is_err() {
+        resumed = at(engine, Step::Resume, recover::undo(engine, project, &mut note)).await;
+    }
     let released = at(engine, Step::Release, async {
         drop(renewer);
         release(engine, &hold).await;
         Ok(())
     });
     released.await?;
-    let resumed = at(engine, Step::Resume, recover::undo(engine, project, &mut note)).await;
+    if saved.is_ok() {
+        resumed = at(engine, Step::Resume, recover::undo(engine, project, &mut note)).await;
+    }
     let outcome = saved?;
     match resumed {
         Ok(()) => Ok(outcome),
@@ -377,6 +385,12 @@ impl Job<'_> {
             }
             Keep::All => Vec::new(),
         };
+        warnings.extend(places::forgotten(project)?.iter().map(|path| {
+            let path = path.display();
+            format!(
+                "{path} belongs to no volume, and is not saved: write a table for it into the project file"
+            )
+        }));
         warnings.iter().for_each(|warning| engine.warn(warning));
         Ok(SaveOutcome {
             tenant_id: project.name.tenant.clone(),

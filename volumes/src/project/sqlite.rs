@@ -5,9 +5,10 @@
 //! unchanged pages become the chunks that are stored already. The copy is checked.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
-    io::Read,
-    os::unix::ffi::OsStrExt,
+    io::{self, Read},
+    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -16,9 +17,13 @@ use rusqlite::{
     Connection, ErrorCode, OpenFlags,
     backup::{Backup, StepResult},
 };
+use rustix::fs::OFlags;
 use store::{Error, error::IoContext};
 
-use super::{copy::Copier, metadata::SqliteCopy};
+use super::{
+    copy::{Copier, attributes},
+    metadata::SqliteCopy,
+};
 
 const MAGIC: &[u8] = b"SQLite format 3\0";
 /// What SQLite keeps beside a database.
@@ -37,6 +42,8 @@ pub fn copy_volume(
     files: &[PathBuf],
     wait: Duration,
 ) -> Result<Vec<SqliteCopy>, Error> {
+    // Above it there may be links; SQLite follows none.
+    let volume = &fs::canonicalize(volume).at("cannot find", volume)?;
     let databases = match files.is_empty() {
         true => find(volume)?,
         false => listed(volume, files)?,
@@ -48,17 +55,35 @@ pub fn copy_volume(
         }
         false => fs::create_dir_all(to).at("cannot make", to)?,
     }
-    let mut copies = Vec::new();
+    let (mut copies, mut folders) = (Vec::new(), BTreeSet::new());
     for database in databases {
         let path = database.strip_prefix(volume).unwrap_or(&database);
         let target = to.join(path);
         if let Some(folder) = target.parent() {
             fs::create_dir_all(folder).at("cannot make", folder)?;
         }
+        folders.extend(path.ancestors().skip(1).map(Path::to_owned));
         let copied = copy(&database, &target, wait)?;
         copies.push(SqliteCopy { path: path.display().to_string(), ..copied });
     }
+    // The innermost first: to write into a folder changes its time.
+    for folder in folders.iter().rev() {
+        alike(&volume.join(folder), &to.join(folder))?;
+    }
     Ok(copies)
+}
+
+/// Gives a copy the attributes of what it was made from.
+fn alike(from: &Path, to: &Path) -> Result<(), Error> {
+    let source = opened(from).at("cannot read", from)?;
+    let copy = File::open(to).at("cannot open", to)?;
+    attributes(&source, &copy).at("cannot give its attributes to", to)
+}
+
+/// Opens what is there and no link, without waiting for the other end of a FIFO.
+fn opened(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    File::options().read(true).custom_flags(flags as i32).open(path)
 }
 
 /// Whether `path` is the database, or what SQLite keeps beside it.
@@ -95,7 +120,7 @@ pub fn find(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 
 fn begins_as_one(path: &Path) -> bool {
     let mut start = [0; MAGIC.len()];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    let read = opened(path).and_then(|mut file| file.read_exact(&mut start));
     read.is_ok() && start == MAGIC
 }
 
@@ -132,8 +157,7 @@ pub fn copy(database: &Path, to: &Path, wait: Duration) -> Result<SqliteCopy, Er
             continue;
         }
         let integrity_check = examine(to).map_err(|error| failed(to, &error))?;
-        let mode = fs::metadata(database).at("cannot read", database)?.permissions();
-        fs::set_permissions(to, mode).at("cannot give its mode to", to)?;
+        alike(database, to)?;
         return Ok(SqliteCopy {
             path: String::new(),
             integrity_check,
@@ -146,7 +170,8 @@ pub fn copy(database: &Path, to: &Path, wait: Duration) -> Result<SqliteCopy, Er
 }
 
 fn open(database: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(database, flags)?;
     connection.busy_timeout(Duration::ZERO)?;
     Ok(connection)
@@ -213,7 +238,7 @@ fn checkpoint(source: &Connection, deadline: Instant) -> rusqlite::Result<(bool,
 fn flush(database: &Path) -> Result<(), Error> {
     let folder = database.parent().unwrap_or(Path::new("."));
     for path in [database, folder] {
-        File::open(path).and_then(|file| file.sync_all()).at("cannot flush", path)?;
+        opened(path).and_then(|file| file.sync_all()).at("cannot flush", path)?;
     }
     Ok(())
 }
@@ -265,7 +290,7 @@ fn listed(volume: &Path, files: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
 }
 
 fn failed(database: &Path, error: &rusqlite::Error) -> Error {
-    Error::io("cannot copy the database", database, std::io::Error::other(error.to_string()))
+    Error::io("cannot copy the database", database, io::Error::other(error.to_string()))
 }
 
 fn refused(database: &Path, wait: Duration, error: &rusqlite::Error) -> Error {

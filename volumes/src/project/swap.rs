@@ -36,23 +36,25 @@ pub fn settle(note: &Note) -> Result<(), Error> {
 }
 
 fn move_in(replaced: &Replaced) -> Result<(), Error> {
-    let Replaced { place, new, old, .. } = replaced;
+    let Replaced { place, new, old, restored, .. } = replaced;
     match fs::rename(place, old) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         renamed => renamed.at("cannot move", place)?,
     }
-    // What stands beside a database has nothing in its place.
-    match fs::rename(new, place) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        renamed => renamed.at("cannot move", new)?,
+    if restored.is_some() {
+        fs::rename(new, place).at("cannot move", new)?;
     }
     flush(place)
 }
 
 fn move_back(replaced: &Replaced) -> Result<(), Error> {
-    let Replaced { place, new, old, .. } = replaced;
+    let Replaced { place, new, old, was_there, restored } = replaced;
     let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
     // What is still new was never moved in.
+    if !was_there && restored.is_some() && !exists(new) && exists(place) {
+        fs::rename(place, new).at("cannot move", place)?;
+        flush(place)?;
+    }
     if exists(old) {
         if exists(place) {
             remove(new)?;
@@ -101,24 +103,56 @@ mod tests {
             let root = tempfile::tempdir().unwrap();
             let swaps = ["a", "b"].map(|name| {
                 let path = |kind: &str| root.path().join(format!("{name}{kind}"));
-                folder(&path(""), "before");
+                // The second place has nothing before.
+                let was_there = name == "a";
+                if was_there {
+                    folder(&path(""), "before");
+                }
                 folder(&path(".new"), "after");
-                Replaced { place: path(""), new: path(".new"), restored: path(".r"), old: path(".old") }
+                Replaced {
+                    place: path(""),
+                    new: path(".new"),
+                    restored: Some(path(".r")),
+                    old: path(".old"),
+                    was_there,
+                }
             });
             let mut left = renames;
             for swap in &swaps {
                 for (from, to) in [(&swap.place, &swap.old), (&swap.new, &swap.place)] {
                     if left > 0 {
-                        fs::rename(from, to).unwrap();
                         left -= 1;
+                        if from.exists() {
+                            fs::rename(from, to).unwrap();
+                        }
                     }
                 }
             }
             for swap in swaps.iter().rev() {
                 move_back(swap).unwrap();
-                assert_eq!(read(&swap.place), "before", "after {renames} renames");
+                match swap.was_there {
+                    true => assert_eq!(read(&swap.place), "before", "after {renames} renames"),
+                    false => assert!(!swap.place.exists(), "after {renames} renames"),
+                }
                 assert!(!swap.old.exists());
             }
         }
+    }
+
+    #[test]
+    fn a_place_is_not_emptied_for_what_does_not_come() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        folder(&path("a"), "before");
+        let swap = Replaced {
+            place: path("a"),
+            new: path("new"),
+            restored: Some(path("r")),
+            old: path("old"),
+            was_there: true,
+        };
+        move_in(&swap).unwrap_err();
+        move_back(&swap).unwrap();
+        assert_eq!(read(&path("a")), "before");
     }
 }
