@@ -25,7 +25,7 @@ use crate::{
 
 const ATTEMPTS: u32 = 16;
 
-/// What else goes.
+/// The rest of the profile, beside the snapshot that is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     /// A profile keeps a snapshot.

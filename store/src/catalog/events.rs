@@ -100,7 +100,7 @@ pub fn now(kind: EventKind, by: Actor) -> Event {
     Event::new(clock::new_event_id(at_ms), kind, at_ms, by)
 }
 
-/// What the pointer named after the last move that is known, whoever made it.
+/// The target of the pointer's last known move, whoever made it.
 async fn last_move(store: &TenantStore, lineage: &Lineage) -> Result<Option<String>> {
     let events = log(store, lineage, Some(LOOK_BACK)).await?;
     Ok(events.into_iter().filter_map(|event| event.ok()?.to_sha256_prefix).last())

@@ -11,16 +11,16 @@ use crate::{
 
 const ATTEMPTS: u32 = 5;
 
-/// What is expected; `None` if nobody has ever said anything.
+/// The expectations of a profile; `None` if nobody has ever set any.
 pub async fn read(store: &TenantStore, name: &ProfileName) -> Result<Option<Expectations>> {
     let Some((bytes, _)) = get(store, name).await? else { return Ok(None) };
     decode(name, &bytes).map(Some)
 }
 
-/// What a change did.
+/// The outcome of a change.
 #[derive(Clone, Debug)]
 pub struct Changed {
-    /// What is expected now.
+    /// The expectations after it.
     pub expectations: Expectations,
     /// Whether anything was different before.
     pub changed: bool,

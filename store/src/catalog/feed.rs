@@ -33,7 +33,7 @@ const BY_ITSELF: u64 = 20 * 3600;
 /// How long the events of tenants and of the store are kept.
 pub const KEPT_FOR: Duration = Duration::from_secs(400 * 86_400);
 
-/// Whose event it is: of a lineage, of a tenant, or of the store.
+/// The owner of an event: a lineage, a tenant, or the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// Something has happened to a pointer or a lock.
@@ -47,9 +47,9 @@ pub enum Subject {
 /// An event, and whose it is.
 #[derive(Clone, Debug)]
 pub struct Told {
-    /// Whose event it is.
+    /// The owner of the event.
     pub of: Subject,
-    /// What has happened.
+    /// The event itself.
     pub event: Event,
 }
 

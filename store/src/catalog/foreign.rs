@@ -23,7 +23,7 @@ const REQUESTS_AT_ONCE: usize = 16;
 pub struct ForeignArchive {
     /// The short name of the archive.
     pub sha256_prefix: String,
-    /// What is said of it, if that can be read.
+    /// Its manifest, or the reason why it cannot be read.
     pub manifest: Result<Manifest>,
 }
 

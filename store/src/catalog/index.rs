@@ -18,7 +18,7 @@ const REQUESTS_AT_ONCE: usize = 8;
 /// Many tiny indexes are many requests: the newest will do until a collection merges them.
 const MAX_INDEXES: usize = 256;
 
-/// What was used of the tenant's indexes.
+/// The use that was made of the tenant's indexes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexUse {
     /// How many indexes were read.
@@ -27,7 +27,7 @@ pub struct IndexUse {
     pub left_out: u64,
 }
 
-/// What indexes say, and which they were.
+/// The contents of the indexes that were read, and their names.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// Where each chunk lies.

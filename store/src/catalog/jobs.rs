@@ -33,7 +33,7 @@ const SPARE: usize = 50;
 pub struct StoredJob {
     /// The document.
     pub job: Job,
-    /// What a replacement must name.
+    /// The version that a replacement must name.
     pub version: Version,
     /// How long ago it was written, by the store's clock.
     pub age: Duration,

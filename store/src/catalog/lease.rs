@@ -73,7 +73,7 @@ pub struct WriteLease {
     stored_before: AtomicU64,
     /// The first page of them was looked at.
     looked: OnceCell<()>,
-    /// What is barred was read.
+    /// Set once the barred packs were read.
     learned: OnceCell<()>,
     /// Whether it is renewed by itself.
     is_kept: bool,
@@ -112,7 +112,7 @@ impl Held {
 pub struct DurableWrite {
     /// The write whose packs these are.
     pub write: RecordId,
-    /// What the write uploaded: packs, meta pack, index.
+    /// The uploaded bytes: packs, meta pack, index.
     pub stored_bytes: u64,
 }
 
@@ -370,7 +370,7 @@ impl WriteLease {
 
 #[async_trait]
 impl WriteSession for WriteLease {
-    /// What was uploaded by then is garbage of a write that is given up.
+    /// Refusal gives the write up: its uploads so far become garbage.
     fn allow(&self, new_bytes: u64) -> Result<()> {
         let Some(quota) = self.quota_bytes else { return Ok(()) };
         let total = self.stored_before.load(Ordering::Relaxed).saturating_add(new_bytes);
@@ -445,7 +445,7 @@ async fn replace_own(
     }
 }
 
-/// What is too much for a reader is refused before it is written, not after.
+/// Refuses a record that is too large for readers before it is written, not after.
 fn readable(record: &Record) -> Result<Vec<u8>> {
     record.encode_readable().map_err(|error| Error::InvalidInput {
         what: format!("the record {} cannot be written: {error}", record.record),

@@ -42,7 +42,7 @@ impl LineageHandle {
         Self { rules, ..self }
     }
 
-    /// Which lineage this is about.
+    /// The lineage that this handle moves.
     pub fn lineage(&self) -> &Lineage {
         &self.lineage
     }

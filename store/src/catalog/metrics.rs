@@ -21,7 +21,7 @@ use crate::{
 pub struct StoredTotals {
     /// The document.
     pub totals: MetricsTotals,
-    /// What a replacement must name; `None` if there is no document yet.
+    /// The version that a replacement must name; `None` if there is no document yet.
     version: Option<Version>,
 }
 
@@ -65,7 +65,7 @@ pub async fn forget_report(store: &Store, id: ReportId) -> Result<()> {
     Ok(store.bucket().delete(&layout::metrics_report(id)).await?)
 }
 
-/// What all programs have counted so far.
+/// The counts of all programs so far.
 pub async fn totals(store: &Store) -> Result<StoredTotals> {
     let key = layout::metrics_totals();
     match store.bucket().get(&key, limits::METRICS_TOTALS).await {

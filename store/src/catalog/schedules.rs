@@ -16,9 +16,9 @@ const SOONER: u64 = 8;
 /// A turn that begins so far in the future was taken when the store's clock was wrong.
 const MOST_AHEAD_MS: u64 = 300_000;
 
-/// What came of a turn that was not done, because its server was told to stop.
+/// The result of a turn whose server was told to stop before it was done.
 pub const STOPPED: &str = "stopped";
-/// What came of a turn whose job could not begin.
+/// The result of a turn whose job could not begin.
 pub const NOT_BEGUN: &str = "not begun";
 
 /// A schedule as the store has it.

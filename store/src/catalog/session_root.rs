@@ -36,7 +36,7 @@ pub const RENEW_EVERY: Duration = Duration::from_secs(6 * 3600);
 /// A deletion that finds the root takes its first step back; that is waited for.
 const ATTEMPTS: u32 = 5;
 
-/// Whose root it is.
+/// The owner of a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The session that is not finished.
@@ -235,7 +235,7 @@ pub async fn forget(store: &TenantStore, session: RecordId) -> Result<usize> {
     Ok(keys.len())
 }
 
-/// Who needs a snapshot, by the pins there are.
+/// The session or mount that needs a snapshot, according to `pins`.
 pub fn needed(pins: &[pins::FoundPin], record: RecordId) -> Option<Needed> {
     let holding = || pins.iter().filter(|found| found.holds && found.pin.record == record);
     match holding().find_map(|found| found.pin.session.as_ref()) {

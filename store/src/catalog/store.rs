@@ -135,7 +135,7 @@ impl Store {
         }
     }
 
-    /// What time it is by the store's clock; `None` if it does not tell.
+    /// The time of the store's clock; `None` if it does not tell.
     pub async fn now(&self) -> Option<SystemTime> {
         let asked = self.bucket.get(&layout::store_config(), limits::CONFIG).await;
         asked.ok().map(|object| object.stamp.now)

@@ -1,6 +1,6 @@
 //! Reads and writes the tombstones of profiles and tenants that were deleted.
 //!
-//! Whoever makes a profile's first snapshot current looks for a tombstone, after its own lock or
+//! A process that makes a profile's first snapshot current looks for a tombstone, after its own lock or
 //! its own record is there. A deletion writes the tombstone first and lists what there is after
 //! that. So one of the two always sees the other.
 
@@ -22,9 +22,9 @@ use crate::{
 /// A tombstone as it was read or written last.
 #[derive(Clone, Debug)]
 pub struct FoundTombstone {
-    /// What the tombstone says.
+    /// The tombstone itself.
     pub tombstone: Tombstone,
-    /// What a replacement must name.
+    /// The version that a replacement must name.
     pub version: Version,
     /// Since it was last written, by the store's clock.
     pub age: Duration,
@@ -57,7 +57,7 @@ pub(crate) async fn require_none(store: &TenantStore, name: &ProfileName) -> Res
     }
 }
 
-/// What to say of something that was deleted.
+/// The error for something that was deleted.
 pub fn refusal(what: String, deletion: &Deletion) -> Error {
     Error::Deleted { what, deleted: Box::new(deletion.told()) }
 }

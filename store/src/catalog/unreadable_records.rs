@@ -83,7 +83,7 @@ impl LineageHandle {
         }
     }
 
-    /// What is left of a snapshot of which nothing is known but its name.
+    /// The tombstone of a snapshot of which only the name is known.
     fn tombstone(&self, target: RecordId) -> Record {
         let (version, minor, writer) = record::versions();
         Record {

@@ -23,7 +23,7 @@ const ATTEMPTS: u32 = 5;
 /// The hint, as it was read.
 #[derive(Clone, Debug)]
 pub struct Hint {
-    /// What it says.
+    /// The content of the hint.
     pub wip: WorkInProgress,
     version: Version,
 }

@@ -30,12 +30,12 @@ pub(super) struct Taken {
     pub pointer: Option<VersionedPointer>,
     /// Whether a program that knows only the contract had it before.
     pub after_contract_only: bool,
-    /// What tells this machine that the holder lives.
+    /// Tells this machine that the holder lives.
     pub(super) presence: Option<Presence>,
 }
 
 impl Taken {
-    /// What the pointer is claimed for.
+    /// The lock that the pointer is claimed for.
     pub fn granted(&self) -> GrantedLock {
         let Self { nonce, pointer, after_contract_only, .. } = self;
         GrantedLock { nonce: *nonce, pointer: pointer.clone(), after_contract_only: *after_contract_only }

@@ -47,7 +47,7 @@ pub(super) struct HoldState {
     pub version: Version,
     /// Our own last write of the pointer.
     pub pointer: VersionedPointer,
-    /// What tells this machine that we live.
+    /// Tells this machine that we live.
     pub presence: Option<Presence>,
     /// The renewals since `lock` of which no answer came.
     pub sent: Vec<Mark>,
@@ -127,7 +127,7 @@ impl Hold {
         &self.handle
     }
 
-    /// What other processes of the same holder show to use this hold.
+    /// The token that other processes of the same holder show to use this hold.
     pub async fn token(&self) -> Nonce {
         self.state.lock().await.nonce
     }
@@ -168,12 +168,12 @@ impl Hold {
         self.flip_as(target, self.handle.new_flip_id()).await
     }
 
-    /// What is to be written down before a flip with this id is tried.
+    /// The note to store before a flip with this id is tried.
     pub async fn intended_flip(&self, flip_id: FlipId) -> IntendedFlip {
         IntendedFlip::on(&self.state.lock().await.pointer.pointer, flip_id)
     }
 
-    /// What became of a flip to `target` that somebody meant before this hold began.
+    /// The outcome of a flip to `target` that was intended before this hold began.
     pub async fn fate(&self, target: RecordId, meant: Option<IntendedFlip>) -> Fate {
         self.handle.fate(&self.state.lock().await.pointer, target, meant)
     }

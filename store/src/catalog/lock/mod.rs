@@ -66,7 +66,7 @@ impl Outcome {
     }
 }
 
-/// Whose lock it is to be, and for how long.
+/// The terms of a lock: how long it is held, and whether it ends with its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// How long it is held after its last renewal.
@@ -85,9 +85,9 @@ impl Default for Terms {
 /// A lock as it was read.
 #[derive(Clone, Debug)]
 pub struct ReadLock {
-    /// What the lock says.
+    /// The lock itself.
     pub lock: Lock,
-    /// What a replacement must name.
+    /// The version that a replacement must name.
     pub version: Version,
     /// When the lock was written, and when it was read.
     pub stamp: Stamp,
@@ -252,7 +252,7 @@ impl LineageHandle {
         lock
     }
 
-    /// What takes the place of a lock that nobody holds: in the past for every clock.
+    /// The lock that replaces one nobody holds: in the past for every clock.
     fn free_lock(&self, holder_run_id: &str, event: Option<Event>) -> Lock {
         let now = self.clock.unix_ms();
         let mut lock = Lock {

@@ -26,10 +26,10 @@ pub struct Patience {
 
 type Teller = dyn Fn(&Waiting<'_>) + Send + Sync;
 
-/// What is known while somebody waits.
+/// The state of a wait, as the waiting process knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting<'a> {
-    /// Who holds the lock at the moment.
+    /// The present holder of the lock.
     pub holder: &'a Holder,
     /// How many others on this machine come first.
     pub ahead: usize,

@@ -33,7 +33,7 @@ const MOST_BYTES: u64 = 1024;
 /// For how long after its last renewal a dead holder's file is kept. The lock has expired by then.
 const KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
 
-/// Which write of a lock it is. One without a mark is like no other.
+/// Identifies one write of a lock. One without a mark is like no other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark(Option<Nonce>);
 

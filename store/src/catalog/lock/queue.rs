@@ -22,7 +22,7 @@ const FOLDER: &str = "waiting";
 #[derive(Debug)]
 pub(super) struct Ticket {
     path: PathBuf,
-    /// Whoever waited right before it when it was last looked.
+    /// The ticket right before it, when the line was last read.
     before: Option<PathBuf>,
     /// Its flock says that whoever waits lives.
     _file: File,

@@ -29,9 +29,9 @@ pub async fn pinned(store: &TenantStore) -> Result<Vec<RecordId>> {
 pub struct FoundPin {
     /// Where the pin lies.
     pub key: Key,
-    /// What the pin says.
+    /// The pin itself.
     pub pin: Pin,
-    /// What a deletion must name.
+    /// The version that a deletion must name.
     pub version: Version,
     /// How long ago it was written last, by the store's clock.
     pub age: Duration,

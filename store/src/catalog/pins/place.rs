@@ -55,7 +55,7 @@ pub struct Pinned {
     mark: Mutex<Option<Mark>>,
 }
 
-/// What a renewal found.
+/// The outcome of a renewal.
 #[derive(Clone, Debug)]
 pub enum Renewal {
     /// The pin holds on.

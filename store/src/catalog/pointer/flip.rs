@@ -45,7 +45,7 @@ impl LineageHandle {
     /// `own` is our own last write of the pointer, and is kept up to date. Every attempt has the
     /// id `flip_id`: one that was lost never arrives later. The event is in the pointer, and not stored yet.
     ///
-    /// Whatever goes wrong, the snapshot is stored, and the error says so.
+    /// On every failure the snapshot is stored all the same, and the error says so.
     pub(in crate::catalog) async fn flip(
         &self,
         nonce: Nonce,

@@ -13,7 +13,7 @@ use crate::{
     id::{FlipId, Nonce, RecordId},
 };
 
-/// What was written down before a flip.
+/// The note of a flip, stored before it is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntendedFlip {
     /// The id that it has, however often it is tried.
@@ -22,7 +22,7 @@ pub struct IntendedFlip {
     pub seen: FlipId,
 }
 
-/// What became of a flip that was meant.
+/// The outcome of an intended flip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The pointer names its snapshot.
@@ -47,8 +47,8 @@ impl IntendedFlip {
 }
 
 impl LineageHandle {
-    /// What became of a flip to `target`, by a pointer that we have claimed since. Without `meant`
-    /// nothing was written down but the target.
+    /// The outcome of a flip to `target`, by a pointer that we have claimed since. Without `meant` only the
+    /// target was noted.
     pub(in crate::catalog) fn fate(
         &self,
         now: &VersionedPointer,

@@ -8,7 +8,7 @@ use crate::{
     id::RecordId,
 };
 
-/// What the log has of a pointer that had to be replaced unread.
+/// The log's words for the target of a pointer that had to be replaced unread.
 const OVER_DAMAGE: &str = "(over a pointer that was damaged)";
 
 /// An operator's move.

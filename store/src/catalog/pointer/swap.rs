@@ -8,7 +8,7 @@ use crate::{
     id::FlipId,
 };
 
-/// What became of a write.
+/// The outcome of a write.
 pub(super) enum Swap {
     /// It was made. The pointer as it is now, which may have been written since.
     Applied(VersionedPointer),
