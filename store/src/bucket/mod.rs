@@ -68,7 +68,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 
-/// What a read returned that a later [`Write::Replace`] can be conditioned on.
+/// Names the state of an object that a read returned, as the condition of a later [`Write::Replace`].
 ///
 /// Opaque: an S3 entity tag, or the digest of a local file's bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -170,7 +170,7 @@ impl Stamp {
 pub struct Object {
     /// The whole object.
     pub bytes: Bytes,
-    /// What a replacement must name.
+    /// The version that a replacement must name.
     pub version: Version,
     /// When it was written, and when it was read.
     pub stamp: Stamp,
@@ -230,7 +230,7 @@ pub enum Deleted {
     Unsupported,
 }
 
-/// What a store is known to be, for messages and for the probe's verdict.
+/// The known facts about a server, for messages and for the probe's verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerFacts {
     /// Where it is reached, which tells it from others.
@@ -298,10 +298,10 @@ impl Verb {
 /// Keys to bytes. See the module header for what an implementation promises.
 #[async_trait]
 pub trait Bucket: Send + Sync + fmt::Debug {
-    /// What a person would call this store, for messages.
+    /// A person's name for this store, for messages.
     fn describe(&self) -> String;
 
-    /// What has been learnt about the server so far.
+    /// The facts learnt about the server so far.
     fn server(&self) -> ServerFacts {
         ServerFacts::default()
     }

@@ -17,7 +17,7 @@ use crate::{id, id::StoreId, name::Tenant};
 
 const CHECK_LEN: usize = 32;
 
-/// What a cached file is about.
+/// The kinds of cached files, by their contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheKind {
     /// Indexes, by the write that made them.
@@ -30,7 +30,7 @@ pub enum CacheKind {
     Swept,
     /// Records that have ended, by lineage.
     Ended,
-    /// What is in packs of writes that have not ended, by pack.
+    /// Contents of the packs of writes that have not ended, by pack.
     Unfinished,
     /// Roots and segments of large trees, by their ids.
     Segment,
@@ -149,7 +149,7 @@ impl Cache {
         }
     }
 
-    /// What this user has put on a shelf, newest first.
+    /// The files of one kind that this user has cached, newest first.
     pub(super) fn list_own(&self, shelf: CacheKind) -> Vec<Listed> {
         let Ok(folder) = fs::read_dir(self.root.join(shelf.folder())) else { return Vec::new() };
         let user = rustix::process::geteuid().as_raw();

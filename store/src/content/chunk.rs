@@ -14,7 +14,7 @@ use crate::{
 /// A chunk that somebody may want: what it is, and where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// What names the chunk.
+    /// The chunk's id.
     pub id: ChunkId,
     /// How many bytes it has uncompressed.
     pub raw_len: u32,

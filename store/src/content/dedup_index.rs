@@ -24,7 +24,7 @@ use crate::{
     id::{ChunkId, PackId},
 };
 
-/// What a write knows of chunks that are stored already.
+/// A write's knowledge of the chunks that are stored already.
 #[derive(Debug, Default)]
 pub struct DedupIndex {
     base: RwLock<Locations>,
@@ -35,14 +35,14 @@ pub struct DedupIndex {
     /// Whether anything was found there.
     uses_earlier: AtomicBool,
     index: OnceLock<Locations>,
-    /// What the indexes said when they were looked at again.
+    /// The locations that the indexes gave when they were read again.
     renewed: RwLock<Option<Locations>>,
     /// Whether anything was found by an index.
     uses_index: AtomicBool,
     arriving: Mutex<Option<oneshot::Receiver<Locations>>>,
     unfinished: Unfinished,
     barred: RwLock<HashSet<PackId>>,
-    /// What of the base is damaged.
+    /// The base's damaged frames.
     lost: RwLock<DamagedFrames>,
     /// All packs that exist, once that is known.
     existing: RwLock<Option<HashSet<PackId>>>,
@@ -102,12 +102,12 @@ impl DedupIndex {
         Self { unfinished, ..self }
     }
 
-    /// What this host had stored for writes that were cut short.
+    /// The packs that this host had stored for writes that were cut short.
     pub fn unfinished(&self) -> &Unfinished {
         &self.unfinished
     }
 
-    /// What is known to be damaged.
+    /// The frames that are known to be damaged.
     pub fn lost(&self) -> DamagedFrames {
         self.lost.read().clone()
     }

@@ -47,7 +47,7 @@ struct Known<T> {
 }
 
 impl<T: Clone> KnownObjects<T> {
-    /// What was read of the object that is listed so, if it is known.
+    /// The value that was read of the listed object, if it is known.
     pub(crate) fn find(&self, entry: &Entry) -> Option<(T, Stamp)> {
         let mut halves = self.0.lock();
         let is_as = |known: &Known<T>| known.size == entry.size && known.modified == entry.modified;

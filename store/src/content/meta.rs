@@ -255,7 +255,7 @@ impl Metadata {
         segments.map(|(segment, bytes)| table_of(segment, bytes)).collect()
     }
 
-    /// Which part of the tree each segment covers. A root of version 1 does not say, so its segments are read.
+    /// The part of the tree that each segment covers. A root of version 1 lacks it, so its segments are read.
     fn spans(&self) -> Result<Vec<Span>> {
         if let Some(spans) = self.root.segments.iter().map(|segment| segment.span.clone()).collect() {
             return Ok(spans);
@@ -351,7 +351,7 @@ fn blobs_of(segment: &SegmentRef) -> (ChunkId, ChunkId) {
     (segment.tree.id, segment.table.id)
 }
 
-/// What all ranges have together.
+/// The length of all ranges together.
 fn fetched_bytes(ranges: &[PackRange]) -> u64 {
     ranges.iter().fold(0, |sum, range| sum.saturating_add(range.len))
 }

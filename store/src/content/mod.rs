@@ -46,7 +46,7 @@ use crate::{
 pub struct TenantStore {
     /// The tenant's objects, and no others.
     pub bucket: Arc<dyn Bucket>,
-    /// Whose part it is.
+    /// The tenant that owns this part of the store.
     pub tenant: Tenant,
     /// The tenant's settings.
     pub config: Arc<TenantConfig>,
@@ -54,7 +54,7 @@ pub struct TenantStore {
     pub clock: Arc<StoreClock>,
     /// Where this host keeps what it has learnt; `None` to learn nothing.
     pub cache: Option<Arc<cache::Cache>>,
-    /// Who hears what happens to locks.
+    /// Hears of everything that happens to locks.
     pub observer: Arc<dyn StoreObserver>,
     /// Records that this process has read.
     pub known_records: Arc<KnownObjects<Record>>,

@@ -65,18 +65,18 @@ impl std::ops::Deref for Verified<'_> {
 /// A chunk somebody wants, with what it is wanted for.
 #[derive(Clone, Copy, Debug)]
 pub struct Want<T> {
-    /// What names the chunk.
+    /// The chunk's id.
     pub id: ChunkId,
     /// How many bytes it has uncompressed.
     pub raw_len: u32,
     /// Where its frame lies.
     pub location: Location,
-    /// What the caller wants it for.
+    /// The caller's note about its use of the chunk.
     pub purpose: T,
 }
 
 impl<T> Want<T> {
-    /// What a pack says of the chunk that holds it as `stored`, wherever that lies.
+    /// The directory entry of a pack that holds the chunk as `stored`, at any offset.
     pub fn entry(&self, codec: Codec, stored: &[u8]) -> PackEntry {
         PackEntry {
             id: self.id,

@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::ingest::Cutter;
 use crate::{Result, format::tree::Extent};
 
-/// A file with what it was stored as before it changed.
+/// A file, with its extents before it changed.
 pub trait Changed {
     /// How many bytes the file has now.
     fn size(&self) -> u64;
@@ -18,7 +18,7 @@ pub trait Changed {
     /// Runs of zeros that take no space, in order.
     fn holes(&self) -> &[Range<u64>];
 
-    /// What it was stored as, in order, from its start.
+    /// The extents it was stored as, in order, from its start.
     fn before(&self) -> &[Before];
 
     /// Whether these bytes are what they were.
@@ -33,7 +33,7 @@ pub trait Changed {
 pub struct Before {
     /// Where in the file it was.
     pub start: u64,
-    /// What was stored there.
+    /// The extent that was stored there.
     pub extent: Extent,
 }
 

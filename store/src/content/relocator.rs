@@ -48,7 +48,7 @@ impl Relocator {
         self.relocate.is_some()
     }
 
-    /// What is known now.
+    /// The locations that are known now.
     pub fn known(&self) -> Arc<Locations> {
         Arc::clone(&self.moved.read())
     }

@@ -25,7 +25,7 @@ use crate::{
     id::{ChunkId, PackId},
 };
 
-/// Who has not gone on for so long will not: collections have had the time to free the packs.
+/// A write that has not gone on for so long never will: collections have had the time to free its packs.
 const KEPT_FOR: Duration = Duration::from_secs(7 * 86_400);
 
 /// The packs of writes that have not ended, as far as this host has stored them.
@@ -35,7 +35,7 @@ pub struct Unfinished {
     places: Locations,
 }
 
-/// What a snapshot needs of what earlier writes have left.
+/// The parts of earlier, unfinished writes that a snapshot uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TakenOver {
     /// Packs that hold something of it.

@@ -34,7 +34,7 @@ use crate::{
 
 pub(super) const PACKS_IN_FLIGHT: usize = 2;
 
-/// What must happen before anything is uploaded.
+/// A write's lease, as its uploads need it: opened before anything is uploaded.
 #[async_trait]
 pub trait WriteSession: Send + Sync {
     /// Makes, once, the record that holds the write's lease; renews the lease when due.
@@ -84,7 +84,7 @@ struct Sent {
 #[derive(Debug)]
 pub(crate) struct DurablePacks {
     pub places: ChunkPlaces,
-    /// What is in each pack. Others may be added behind.
+    /// The contents of each pack. Others may be added behind.
     pub index: Vec<IndexPack>,
     pub stored_bytes: u64,
 }

@@ -29,7 +29,7 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send
     started.await.map_err(|error| Error::Internal { what: error.to_string() })?
 }
 
-/// What was started, or what came of it already. Boxed, for those who wait are nested deeply.
+/// The task that was started, or its result if it is done. Boxed: futures that wait for it are nested deeply.
 fn start<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<JoinHandle<Result<T>>, Box<Result<T>>> {
@@ -49,7 +49,7 @@ pub mod at_once {
         static WANTED: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// What this thread asks for from now on is done by itself.
+    /// Runs the work that this thread asks for from now on on the thread itself.
     pub fn begin() {
         WANTED.set(true);
     }

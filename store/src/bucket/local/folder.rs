@@ -17,7 +17,7 @@ pub(super) struct Listing<'a> {
     layout: &'a Layout,
 }
 
-/// What a folder holds.
+/// An entry of a folder.
 enum Child {
     Folder(OsString),
     Object { name: OsString, size: u64, modified: SystemTime },
@@ -72,7 +72,7 @@ impl<'a> Listing<'a> {
         Ok(false)
     }
 
-    /// What `look` makes of every entry, seen while none of them is being replaced.
+    /// The results of `look` for all entries, seen while none of them is being replaced.
     fn children<T>(
         &self,
         folder: &Path,

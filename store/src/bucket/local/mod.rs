@@ -55,7 +55,7 @@ use super::{
 /// far smaller; packs are larger, and are never replaced.
 pub const MUTABLE_MAX_BYTES: u64 = 8 << 20;
 
-/// What a directory is opened for.
+/// The rights with which a directory is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Nothing is written, not even a temporary file. Ages are told by the host's clock.

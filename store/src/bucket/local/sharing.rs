@@ -17,7 +17,7 @@ const GROUP_WRITES: u32 = 0o020;
 const OTHERS: u32 = 0o007;
 const SET_GROUP_ID: u32 = 0o2000;
 
-/// What the group may do with what is made in this folder: its bits of a folder's mode.
+/// The group's rights to files made in this folder: its bits of a folder's mode.
 fn of_group(folder: &Path) -> u32 {
     let mode = fs::metadata(folder).map_or(0, |metadata| metadata.mode());
     let is_meant = mode & GROUP_WRITES != 0 || mode & OTHERS == 0;

@@ -1,6 +1,6 @@
 //! Makes files under a temporary name, and removes those that a crash left behind.
 //!
-//! Whoever writes one holds its flock; who can lock one knows that its writer is gone.
+//! A writer of such a file holds its flock; a process that can lock one knows that its writer is gone.
 
 use std::{
     fs::{self, File, OpenOptions},

@@ -79,7 +79,7 @@ fn count(rounds: Vec<Round>, decided: &mut u32) -> Option<String> {
     None
 }
 
-/// What one racer was told.
+/// The answer that one racer got.
 struct Told {
     body: Bytes,
     answer: Result<()>,
@@ -142,7 +142,7 @@ impl<'a> Race<'a> {
         futures::future::join_all(reads).await;
     }
 
-    /// What came of these races, which run again if nothing is known of them.
+    /// The outcomes of these races. A race runs again if its outcome is not known.
     async fn settle(&self, raced: Vec<Raced>) -> Result<Vec<Round>> {
         futures::future::try_join_all(raced.into_iter().map(|raced| self.settle_one(raced))).await
     }

@@ -22,7 +22,7 @@ const MOST: usize = 16;
 pub struct KeptVerdicts(Vec<Value>);
 
 impl KeptVerdicts {
-    /// What is no list of verdicts holds none: that costs a probe, and nothing else.
+    /// The verdicts in `kept`; none if it is no list of verdicts, which costs a probe and nothing else.
     pub fn from_json(kept: &Value) -> Self {
         Self(kept.as_array().cloned().unwrap_or_default())
     }

@@ -27,7 +27,7 @@ pub struct S3Credentials {
     pub access_key_id: String,
     /// The secret half.
     pub secret_access_key: String,
-    /// What goes with credentials that expire.
+    /// The session token of credentials that expire.
     pub session_token: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Debug for S3Credentials {
     }
 }
 
-/// What a URL leaves open.
+/// The settings that a URL leaves open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct S3Overrides {
     /// The server's address, if it is not Amazon's.
@@ -71,7 +71,7 @@ pub struct S3Config {
     pub path_style: bool,
     /// Without it the form is found out at the first replace that is refused.
     pub if_match: Option<IfMatch>,
-    /// What this server is known to check; without it none is sent until a verdict tells.
+    /// The checksum that this server is known to verify; without it none is sent until a verdict tells.
     pub checksum: Option<Checksum>,
     /// Whether this server is known to honour `If-Match` on DELETE. One that ignores it
     /// would delete whatever is there, so without that knowledge none is sent.

@@ -19,7 +19,7 @@ use aws_smithy_runtime_api::{
 
 use crate::bucket::request_id;
 
-/// What the server calls itself, from the first answer that says so. Failures are left out:
+/// The server's own name, from the first answer that tells it. Failures are left out:
 /// they may come from a proxy that speaks for a server it cannot reach.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerName(Arc<OnceLock<String>>);

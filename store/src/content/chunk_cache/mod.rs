@@ -43,11 +43,11 @@ use crate::{
     id::{ChunkId, ChunkKey},
 };
 
-/// What other processes have inserted is looked for this often at most.
+/// The shortest time between two looks for insertions of other processes.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// A segment that is read is marked as used this often at most.
+/// The shortest time between two marks of use on a segment that is read.
 const TOUCH_AGAIN: Duration = Duration::from_secs(60);
-/// What may wait to be inserted; beyond it chunks are not cached.
+/// The most bytes that may wait to be inserted; beyond them chunks are not cached.
 const MAX_PENDING_BYTES: u64 = 32 << 20;
 
 /// How much of the host the chunks of all stores and tenants may take together.
@@ -57,7 +57,7 @@ pub struct Limits {
     pub max_bytes: u64,
     /// How many files to keep on disk.
     pub max_files: u64,
-    /// What must stay free on the file system.
+    /// The bytes that must stay free on the file system.
     pub min_free_bytes: u64,
     /// How many further files the file system must have room for.
     pub min_free_inodes: u64,
@@ -80,7 +80,7 @@ impl Default for Limits {
 /// A frame to be kept.
 #[derive(Clone, Debug)]
 pub struct NewFrame {
-    /// What names the chunk.
+    /// The chunk's id.
     pub id: ChunkId,
     /// How the frame is stored.
     pub codec: Codec,
@@ -115,7 +115,7 @@ struct Place {
     slot: Slot,
 }
 
-/// What is known of a segment.
+/// This process's knowledge of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     slots: u32,

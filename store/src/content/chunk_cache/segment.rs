@@ -32,7 +32,7 @@ const MAGIC: &[u8; 16] = b"pstore-chunks/1\n";
 const SLOT_LEN: usize = 48;
 const SLOTS: u32 = 1024;
 pub(super) const DATA_START: u64 = 53_248;
-/// What a slot becomes whose chunk is damaged.
+/// The slot of a chunk that proved damaged.
 const DEAD: [u8; SLOT_LEN] = [0xff; SLOT_LEN];
 
 /// A segment's file name; nothing else is taken for a segment.

@@ -44,7 +44,7 @@ fn holds(cache: &ChunkCache, seed: u32) -> bool {
     chunk.is_some()
 }
 
-/// What all segments take on disk.
+/// The space of all segments on disk.
 fn taken(root: &Path) -> (u64, u64) {
     let mut folders = vec![root.to_owned()];
     let (mut bytes, mut files) = (0, 0);

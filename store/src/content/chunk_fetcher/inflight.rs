@@ -21,7 +21,7 @@ use crate::{
     id::PackId,
 };
 
-/// What became of a chunk that was fetched. All who waited for it share a failure.
+/// The outcome of fetching a chunk. All who waited for it share a failure.
 type Outcome = Result<Chunk, Arc<Error>>;
 type Landing = watch::Sender<Option<Outcome>>;
 

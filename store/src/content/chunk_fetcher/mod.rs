@@ -61,7 +61,7 @@ pub struct Limits {
     pub requests: usize,
     /// Requests under way for readers to come.
     pub prefetch_requests: usize,
-    /// What may wait to be prefetched; beyond it nothing is.
+    /// The most bytes that may wait to be prefetched; beyond them nothing is.
     pub prefetch_bytes: u64,
     /// How long one request is waited for before it is sent again.
     pub patience: Duration,
@@ -163,7 +163,7 @@ impl ChunkFetcher {
         self.local.is_some()
     }
 
-    /// What was read so far, and what it took.
+    /// The counts of all reads so far, and of their costs.
     pub fn figures(&self) -> FetchStats {
         self.counters.figures()
     }
@@ -328,7 +328,7 @@ impl Drop for Queued {
     }
 }
 
-/// What was found so far of what is wanted.
+/// The wanted chunks that were found so far.
 #[derive(Debug)]
 struct FoundChunks {
     pieces: Vec<Piece>,

@@ -38,9 +38,9 @@ pub use ranges::{First, StartupRanges};
 
 /// How long after the first read a start-up lasts.
 const SPAN: Duration = Duration::from_secs(20);
-/// Requests aimed at, and made at once.
+/// Requests that a plan aims at; all are sent at once.
 const REQUESTS: usize = 8;
-/// What may be fetched in vain, so that there are so few.
+/// The most bytes that may be fetched in vain, to need so few requests.
 const MAX_GAP_BYTES: u64 = 3 << 20;
 /// More chunks than a plan names are not looked for.
 const MOST_CHUNKS: usize = 1 << 16;

@@ -51,7 +51,7 @@ pub(super) struct Counters {
     misses: AtomicU64,
     /// Bytes between wanted chunks.
     gap_bytes: AtomicU64,
-    /// What was prefetched and not read yet.
+    /// Chunks that were prefetched and not read yet.
     unread: Mutex<HashMap<ChunkId, u32>>,
     unread_count: AtomicU64,
 }

@@ -62,7 +62,7 @@ pub struct Cutter<'a> {
     pub(super) file: Parts<'a>,
 }
 
-/// What a file has become so far.
+/// The parts of a file that are cut so far.
 pub(super) struct Parts<'a> {
     pub extents: Vec<Extent>,
     /// How long they are together.

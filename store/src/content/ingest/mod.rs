@@ -87,7 +87,7 @@ pub(crate) struct Ingest {
     progress: Arc<dyn Progress>,
     chunker: Chunker,
     packer: Mutex<Option<Packer>>,
-    /// What is read first; it goes into the last pack, in one piece.
+    /// Chunks that are read first; they go into the last pack, in one piece.
     aside: Mutex<StartupBuffer>,
     buffers: Buffers,
     /// Chunks that some worker of this write stores, until their pack is sent.
@@ -365,7 +365,7 @@ impl Files for NoFiles {
     }
 }
 
-/// What a pack of this size is given: the last chunk makes it a little larger.
+/// The buffer for a pack of this size: the last chunk makes it a little larger.
 fn room(target: usize) -> usize {
     target + target / 16
 }

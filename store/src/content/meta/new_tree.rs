@@ -46,7 +46,7 @@ impl TreePart {
         }
     }
 
-    /// Which part of the tree it covers; the packs of a new one are not known.
+    /// The part of the tree that it covers; the packs of a new one are not known.
     #[cfg(test)]
     pub fn span(&self) -> Option<&crate::format::root::Span> {
         match self {
@@ -211,7 +211,7 @@ impl NewTree {
 /// Metadata that is not stored yet.
 #[derive(Debug)]
 pub struct NewMetadata {
-    /// What the record says of the snapshot.
+    /// The record's description of the snapshot's content.
     pub content: Content,
     /// The pack to upload.
     pub pack: SealedPack,

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use parking_lot::Mutex;
 
-/// Whoever loads something asks for it again at once; a few may do so at the same time.
+/// A caller that loads a result asks for it again at once; a few may do so at the same time.
 const MOST: usize = 8;
 
 /// The last results, by what they are of.

@@ -17,11 +17,11 @@ pub struct Child {
     pub ordinal: u64,
     /// Its name in the directory.
     pub name: Vec<u8>,
-    /// What it is; of files, links and devices no more than that.
+    /// Its kind; of files, links and devices no more than that.
     pub kind: ChildKind,
 }
 
-/// What an entry of a directory is.
+/// The kind of a directory's entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChildKind {
     /// A regular file.

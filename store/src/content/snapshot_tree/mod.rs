@@ -181,7 +181,7 @@ impl SnapshotTree {
         self
     }
 
-    /// What the tree consists of.
+    /// The list of the tree's segments.
     pub fn root(&self) -> &Root {
         self.segments.root()
     }
@@ -209,12 +209,12 @@ impl SnapshotTree {
         of_chunks.chain(self.root().blobs().map(|blob| blob.pack)).collect()
     }
 
-    /// What a path names.
+    /// The entry at a path.
     pub async fn entry(&self, path: &TreePath) -> Result<Option<Entry>> {
         Ok(self.find(path).await?.map(|found| found.entry))
     }
 
-    /// What a path names, and where in the tree that is.
+    /// The entry at a path, and its place in the tree.
     pub async fn find(&self, path: &TreePath) -> Result<Option<Found>> {
         let Some(at) = self.segment_of(path.as_bytes()) else { return Ok(None) };
         let part = self.segments.read(at).await?;

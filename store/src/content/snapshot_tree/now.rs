@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// What is not here.
+/// A part of the tree that must be loaded before the answer is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Absent {
     /// The segment at this place.
@@ -31,7 +31,7 @@ pub enum Absent {
 type Now<T> = std::result::Result<T, Absent>;
 
 impl SnapshotTree {
-    /// Loads what was not here. Whoever asks again soon finds it.
+    /// Loads an absent part. A caller that asks again soon finds it.
     pub async fn load(&self, absent: &Absent) -> Result<()> {
         match absent {
             Absent::Segment(at) => self.read(*at).await.map(drop),
@@ -50,7 +50,7 @@ impl SnapshotTree {
         }
     }
 
-    /// What a path names, if that is known now.
+    /// The entry at a path, if that is known now.
     pub fn find_now(&self, path: &TreePath) -> Now<Option<Found>> {
         let Some(at) = self.segment_of(path.as_bytes()) else { return Ok(None) };
         let part = self.part_now(at)?;

@@ -48,7 +48,7 @@ const MOST_FRESH: usize = 4 << 20;
 /// Knows where the segments of a snapshot are now: a collection may have moved them since its root was read.
 #[async_trait]
 pub trait Follow: Send + Sync + fmt::Debug {
-    /// What the snapshot consists of.
+    /// The present content of the snapshot: its segments and their locations.
     async fn content(&self) -> Result<Content>;
 }
 
@@ -150,8 +150,8 @@ impl Segments {
         Self { store, root, whole: None, fresh, caches, held, follow, empty_table, moved }
     }
 
-    /// Of a tree of which some segments are at hand. If they are many, they are fetched like the others.
-    /// What was read of `base` is at hand as well, where it is the same.
+    /// The segments of a tree, some of which this host has just made. If they are many, they are fetched like
+    /// the others. Segments that were read of `base` are at hand as well, where they are the same.
     pub fn with_fresh(store: &TenantStore, root: Root, fresh: Vec<Fresh>, base: Option<&Self>) -> Self {
         let mut room = MOST_FRESH;
         let numbered = fresh.into_iter().enumerate().filter_map(|(at, fresh)| Some((at, fresh?)));

@@ -31,7 +31,7 @@ const MAX_GAP: u64 = 32 * 1024;
 /// A segment and its table.
 #[derive(Debug)]
 pub(super) struct Fetched {
-    /// Which one.
+    /// Its place among the tree's segments.
     pub at: usize,
     tree: Bytes,
     table: Bytes,

@@ -38,7 +38,7 @@ pub struct TreeEditor {
     base: Option<Arc<SnapshotTree>>,
     /// The first segment of the base that was neither read nor referred to nor left out.
     next: usize,
-    /// What is left of the segment that was read last.
+    /// The rest of the segment that was read last.
     waiting: VecDeque<Item>,
     /// Whether the last file of the base that was passed is left out: then so are its extents in later segments.
     is_dropping: bool,
@@ -54,7 +54,7 @@ pub struct TreeEditor {
     counts: CountChange,
 }
 
-/// What was made of a base by changes.
+/// The result of changing a base.
 #[derive(Debug)]
 pub struct Edited {
     /// The new tree.
@@ -110,8 +110,8 @@ impl TreeEditor {
         self.append(entry).map_err(|error| unusable(entry, &error))
     }
 
-    /// What the base has at this path is gone, and all below it. A removal comes after all changes of paths before
-    /// it, and before those of the same path.
+    /// Removes the base's entry at this path, and all below it. A removal comes after all changes of
+    /// paths before it, and before those of the same path.
     pub async fn remove(&mut self, path: &TreePath) -> Result<()> {
         self.follow(path, Change::Remove)?;
         if self.removed.as_ref().is_some_and(|removed| path.is_within(removed)) {

@@ -135,7 +135,7 @@ impl Lot {
     }
 }
 
-/// What became of a tree, as an editor is told.
+/// One change of a tree, as an editor is told.
 enum Told {
     Removed(TreePath),
     Put(Entry),

@@ -1,7 +1,7 @@
 //! `guessed` plans the first fetches for a tree that no mount has read yet.
 //!
-//! Which program reads the tree, and what it reads first, is not known here: whoever opens the mount or takes
-//! the snapshot gives a [`Guess`].
+//! This module does not know which program reads the tree, or in which order: the caller that opens the
+//! mount or takes the snapshot gives a [`Guess`].
 
 use std::{fmt, ops::Range, sync::Arc};
 
