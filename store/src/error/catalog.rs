@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use super::{plain::line, utc::utc};
 use crate::id::{Nonce, RecordId};
 
-/// Who holds a lock.
+/// The holder of a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
     /// The holder's run.

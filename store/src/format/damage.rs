@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Unknown;
 use crate::id::PackId;
 
-/// What a check found to be lost.
+/// The damage that a check has found in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mark {

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::{MAJOR, MINOR, Result, Unknown, WRITER, document, limits};
 use crate::id::{EventId, FlipId, JobId, RecordId};
 
-/// What the field `schema` of the document says.
+/// The value of the document's field `schema`.
 pub const SCHEMA: &str = "pstore.event";
 /// The longest reason a person may give.
 pub const MAX_REASON_BYTES: usize = 4096;
 
-/// What happened: one of these words, or one that a later pstore uses.
+/// The kind of an event: one of these words, or a word of a later pstore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum EventKind {
@@ -103,7 +103,7 @@ impl From<EventKind> for String {
     }
 }
 
-/// Who acts on a lineage: what the contract calls a holder.
+/// The run that acts on a lineage: in the contract's words, a holder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Actor {
@@ -111,14 +111,14 @@ pub struct Actor {
     pub run_id: String,
     /// The host it ran on.
     pub host: String,
-    /// Which run of the host it was. Empty if nobody said it.
+    /// The run of the host. Empty if it is not known.
     pub host_run_id: String,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
-/// What a server was asked for.
+/// The request that a server was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Request {
@@ -149,11 +149,11 @@ pub struct Event {
     pub writer: String,
     /// Made of the time and of chance, so that events sort by age.
     pub id: EventId,
-    /// What has happened.
+    /// The kind of the event.
     pub kind: EventKind,
     /// By the clock of the host that acted.
     pub at_ms: u64,
-    /// Who did it.
+    /// The run that did it.
     pub by: Actor,
     /// Why, in the words of whoever did it. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -173,7 +173,7 @@ pub struct Event {
     /// Of a lock: whose it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Actor>,
-    /// What a server was asked for.
+    /// The request that a server was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Request>,
     /// The job that a server has done.

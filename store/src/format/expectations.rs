@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{FormatError, MAJOR, MINOR, Result, Unknown, WRITER, document, event::Actor, limits};
 use crate::name::ProfileName;
 
-/// What the field `schema` of the document says.
+/// The value of the document's field `schema`.
 pub const SCHEMA: &str = "pstore.expectations";
 /// So many that nobody meets the bound, so few that what is found of them fits into a record.
 pub const MAX_OF_A_KIND: usize = 64;
@@ -29,7 +29,7 @@ pub const MAX_PATH_BYTES: usize = 4096;
 pub struct CookieName {
     /// With or without a dot before it: that makes no difference.
     pub host: String,
-    /// What the site calls it.
+    /// The cookie's own name.
     pub name: String,
 }
 
@@ -58,7 +58,7 @@ pub struct Expectations {
     pub revision: u64,
     /// When it was changed last, by the clock of the host that did it.
     pub changed_at_ms: u64,
-    /// Who changed it last.
+    /// The author of the last change.
     pub by: Actor,
     /// The cookies that must be there.
     #[serde(default)]

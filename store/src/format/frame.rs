@@ -124,7 +124,7 @@ pub fn decode(codec: Codec, stored: &[u8], raw_len: usize) -> Result<Cow<'_, [u8
     Ok(raw)
 }
 
-/// What a frame holds if it is the one that [`append_stored`] makes of one block.
+/// The content of a frame that is exactly as [`append_stored`] makes it of one block.
 fn single_raw_block(stored: &[u8], raw_len: usize) -> Option<&[u8]> {
     if raw_len > MAX_BLOCK {
         return None;

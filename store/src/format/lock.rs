@@ -46,7 +46,7 @@ pub struct Lock {
     /// How often the holder renewed it.
     #[serde(default)]
     pub renewal_count: u64,
-    /// What pstore adds to the contract. Absent if another program wrote the lock.
+    /// The additions of pstore to the contract. Absent if another program wrote the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pstore: Option<LockBlock>,
     /// Fields that this code does not know. They are written back as they were read.
@@ -54,12 +54,12 @@ pub struct Lock {
     pub unknown: Unknown,
 }
 
-/// What pstore adds to `lock.json`.
+/// The additions of pstore to `lock.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockBlock {
     /// The version of this block.
     pub v: u64,
-    /// Who wrote the block, for messages.
+    /// The program that wrote the block, for messages.
     pub writer: String,
     /// A digest of the contract's fields: if it does not fit, another program has written the lock since.
     pub bind: String,
@@ -127,7 +127,7 @@ impl Lock {
         Duration::from_millis(self.expires_at_ms.saturating_sub(self.renewed_at_ms))
     }
 
-    /// Who holds the lock, as events tell it.
+    /// The holder of the lock, in the form of events.
     pub fn holder(&self) -> Actor {
         Actor {
             run_id: self.holder_run_id.clone(),

@@ -22,7 +22,7 @@ use crate::{
 pub struct Manifest {
     /// The version of the contract.
     pub version: u64,
-    /// What the contract calls this kind of document.
+    /// The contract's name for this kind of document.
     pub schema: String,
     /// The owner of the profile.
     pub tenant_id: Tenant,
@@ -38,7 +38,7 @@ pub struct Manifest {
     pub uncompressed_size_bytes: u64,
     /// When the profile was captured, by the host's clock.
     pub captured_at_ms: u64,
-    /// Who captured it.
+    /// The author of the capture.
     pub captured_by: CapturedBy,
     /// Where it was captured, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,13 +60,13 @@ pub struct Manifest {
     pub unknown: Unknown,
 }
 
-/// What is `null` is as if it were not there.
+/// Reads `null` as an absent field.
 fn or_empty<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(value: D) -> Result<T, D::Error> {
     Option::deserialize(value).map(Option::unwrap_or_default)
 }
 
 impl Manifest {
-    /// What `record` says of itself, for its archive. `predecessor` is the archive of the
+    /// The manifest that describes the archive of `record`. `predecessor` is the archive of the
     /// snapshot it supersedes, if that has one by now.
     pub fn of(
         record: &Record,
@@ -108,7 +108,7 @@ impl Manifest {
         document::typed(fields)
     }
 
-    /// Whose profile it says the archive holds.
+    /// The lineage whose profile the archive holds, as the manifest says.
     pub fn lineage(&self) -> Lineage {
         Lineage {
             name: ProfileName { tenant: self.tenant_id.clone(), profile: self.profile_id.clone() },

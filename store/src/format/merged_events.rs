@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{FormatError, MAJOR, MINOR, Result, Unknown, WRITER, document, event::Event, limits};
 use crate::id::EventId;
 
-/// What the field `schema` of the document says.
+/// The value of the document's field `schema`.
 pub const SCHEMA: &str = "pstore.events";
 
 /// The document that stands for many events.

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::{FormatError, MAJOR, MINOR, Result, Unknown, WRITER, document, json::MAX_INTEGER, limits};
 use crate::id::ReportId;
 
-/// What the field `schema` of a report says.
+/// The value of a report's field `schema`.
 pub const REPORT_SCHEMA: &str = "pstore.metrics-report";
-/// What the field `schema` of the totals says.
+/// The value of the totals' field `schema`.
 pub const TOTALS_SCHEMA: &str = "pstore.metrics-totals";
 /// So many labels a series may have.
 const MAX_LABELS: usize = 8;
@@ -102,7 +102,7 @@ pub struct MetricsReport {
     pub writer: String,
     /// Names the report: the name of the key.
     pub id: ReportId,
-    /// What was counted since the report before.
+    /// The counts since the report before.
     pub series: Vec<Series>,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
@@ -162,7 +162,7 @@ pub struct MetricsTotals {
     pub revision: u64,
     /// The reports that are counted and whose objects may still be there.
     pub folded: Vec<FoldedReport>,
-    /// What all reports together have counted.
+    /// The counts of all reports together.
     pub series: Vec<Series>,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]

@@ -42,7 +42,7 @@ use crate::error::plain;
 pub const MAJOR: u16 = 1;
 pub(crate) const MINOR: u16 = 0;
 
-/// Who writes, for messages of a pstore that no longer reads it.
+/// The name and version of this program, for messages of a pstore that no longer reads its documents.
 pub const WRITER: &str = concat!("pstore ", env!("CARGO_PKG_VERSION"));
 
 /// For messages about what names no writer of its own.

@@ -11,7 +11,7 @@ use crate::{
     name::{ChromeMajor, Lineage, Profile},
 };
 
-/// What the field `schema` of the document says.
+/// The value of the document's field `schema`.
 pub const SCHEMA: &str = "pstore.pin";
 
 /// The document by which a reader keeps a snapshot.

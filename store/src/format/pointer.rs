@@ -29,7 +29,7 @@ pub struct Pointer {
     pub flipped_at_ms: u64,
     /// The short name of the snapshot that was current before.
     pub flipped_from_sha256_prefix: String,
-    /// What pstore adds to the contract. Absent if another program wrote the pointer.
+    /// The additions of pstore to the contract. Absent if another program wrote the pointer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pstore: Option<Block>,
     /// Fields that this code does not know. They are written back as they were read.
@@ -37,12 +37,12 @@ pub struct Pointer {
     pub unknown: Unknown,
 }
 
-/// What pstore adds to `latest.json`.
+/// The additions of pstore to `latest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// The version of this block.
     pub v: u64,
-    /// Who wrote the block, for messages.
+    /// The program that wrote the block, for messages.
     pub writer: String,
     /// A digest of the contract's fields: if it does not fit, another program has moved the pointer since.
     pub bind: String,
@@ -83,7 +83,7 @@ pub struct Claim {
     pub unknown: Unknown,
 }
 
-/// What a pointer points at.
+/// The target of a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
     /// There has been no snapshot yet.
@@ -141,7 +141,7 @@ impl Pointer {
         self.pstore.as_ref().filter(|block| block.bind == self.binding())
     }
 
-    /// What it points at.
+    /// The pointer's target.
     pub fn target(&self) -> Target<'_> {
         match self.block().and_then(|block| block.record) {
             Some(record) => Target::Record(record),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{MAJOR, MINOR, Result, Unknown, WRITER, document, limits};
 use crate::id::JobId;
 
-/// What the field `schema` of the document says.
+/// The value of the document's field `schema`.
 pub const SCHEMA: &str = "pstore.schedule";
 
 /// `operations/schedules/<name>.json`.
@@ -22,7 +22,7 @@ pub struct Schedule {
     pub schema: String,
     /// The program that wrote it, with its version; for messages.
     pub writer: String,
-    /// What is done: the name of the key.
+    /// The work that is due: the name of the key.
     pub name: String,
     /// Counts the turns.
     pub fence: u64,
@@ -36,7 +36,7 @@ pub struct Schedule {
     /// The job of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobId>,
-    /// What came of it: the last state of the job, `stopped`, or `not begun`.
+    /// The outcome of the turn: the last state of the job, `stopped`, or `not begun`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
     /// Fields that this code does not know. They are written back as they were read.

@@ -55,7 +55,7 @@ pub struct Segment {
     pub bytes: Vec<u8>,
     /// The chunks they refer to, in order, and how long each is.
     pub chunks: Vec<(ChunkId, u32)>,
-    /// Which part of the tree it covers; its packs are not known here.
+    /// The part of the tree that it covers; its packs are not known here.
     pub span: Span,
 }
 

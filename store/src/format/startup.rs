@@ -11,7 +11,7 @@ use serde_json::Value;
 pub(crate) const MAX_RUNS: usize = 512;
 /// Uncompressed bytes of the chunks that a hint names together.
 pub const MAX_BYTES: u64 = 8 << 20;
-/// What a JSON number can be.
+/// The largest integer that every JSON reader keeps exactly.
 const MAX_NUMBER: u64 = (1 << 53) - 1;
 
 /// Chunks that follow each other in the tree.

@@ -48,11 +48,11 @@ pub struct Time {
 pub struct Extension {
     /// An odd tag is critical: a reader that does not know it must refuse the tree.
     pub tag: u64,
-    /// What it says, which only those who know it understand.
+    /// Its content, which only programs that know the tag understand.
     pub value: Vec<u8>,
 }
 
-/// What every kind of entry has.
+/// The attributes that every kind of entry has.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Meta {
     /// Permission bits with set-user-id, set-group-id and sticky.
@@ -133,7 +133,7 @@ pub enum Extent {
     Hole(u64),
     /// A chunk of the store.
     Chunk {
-        /// What names the chunk.
+        /// The chunk's id.
         id: ChunkId,
         /// How many bytes it has.
         len: u32,
@@ -178,7 +178,7 @@ impl Extent {
     }
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `extents` cover exactly `size` bytes.
@@ -240,7 +240,7 @@ pub struct Entry {
     pub path: TreePath,
     /// Its owner, mode, time and other attributes.
     pub meta: Meta,
-    /// What it is, and what it holds.
+    /// Its kind, and its content.
     pub kind: Kind,
 }
 

@@ -1,8 +1,8 @@
 //! Bounds how large a tree may be. Every reader refuses one that is larger, before it takes memory for it,
 //! and every writer refuses to make it.
 //!
-//! Whoever may write a tenant's objects can describe a tree of any size in a few bytes, so what a
-//! reader takes must not follow from what they say. A profile of five million files with 100 GB in
+//! A program that may write a tenant's objects can describe a tree of any size in a few bytes, so a
+//! reader's memory must not follow from their claims. A profile of five million files with 100 GB in
 //! them takes a third of any of these at most.
 
 use super::{
@@ -28,7 +28,7 @@ pub const MAX_DEPTH: usize = 2048;
 /// Of a tree: the sizes of all files, holes included.
 pub const MAX_CONTENT_BYTES: u64 = 1 << 44;
 
-/// What the entries of a tree amount to, counted as they are read or written.
+/// The counts and sizes of a tree's entries, added up as they are read or written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     entries: u64,

@@ -11,7 +11,7 @@ use crate::{
     name::{ChromeMajor, Lineage, Profile, Tenant},
 };
 
-/// What the field `schema` of the document says.
+/// The value of the document's field `schema`.
 pub const SCHEMA: &str = "pstore.wip";
 
 /// `wip.json` of a lineage.
@@ -38,7 +38,7 @@ pub struct WorkInProgress {
     pub session: Option<RecordId>,
     /// When it was saved, by the clock of who saved it.
     pub saved_at_ms: u64,
-    /// Whose work it is.
+    /// The run whose work it is.
     pub by: Actor,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]

@@ -52,7 +52,7 @@ pub enum Reason {
     Autosave,
     /// A run of a browser ended.
     RunEnd,
-    /// What was changed in a mount was committed.
+    /// The changes in a mount were committed.
     Commit,
     /// Taken before another Chrome opened the profile.
     BeforeUpgrade,
