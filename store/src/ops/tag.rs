@@ -16,7 +16,7 @@ const MAX_NAME_BYTES: usize = 64;
 /// So many that nobody meets the bound, so few that a record stays small.
 const MAX_TAGS: usize = 64;
 
-/// What a change of tags did.
+/// The outcome of a change of tags.
 #[derive(Clone, Debug)]
 pub struct Tagged {
     /// The record with the tag.

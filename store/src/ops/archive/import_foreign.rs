@@ -46,7 +46,7 @@ const NAMED: &str = "the pointer names it";
 pub struct Adoption {
     /// In whose name it is done.
     pub actor: Actor,
-    /// What is written down where a manifest says nothing.
+    /// The facts for the record where a manifest says nothing.
     pub about: About,
     /// The most that the files may have.
     pub max_bytes: u64,
@@ -54,7 +54,7 @@ pub struct Adoption {
     pub quota_bytes: Option<u64>,
     /// How many threads compress.
     pub threads: usize,
-    /// Who looks at the databases, and a directory for that. Without one, nobody does.
+    /// The inspector of the databases, and a directory for it. Without one, nobody inspects them.
     pub judge: Option<(Arc<dyn Inspector>, PathBuf)>,
 }
 
@@ -150,7 +150,7 @@ impl Adoption {
     }
 }
 
-/// What is said of the archive that a pointer names.
+/// The manifest of the archive that a pointer names.
 async fn manifest(store: &TenantStore, lineage: &Lineage, pointer: &Pointer) -> Result<Manifest> {
     let key = named(lineage, &pointer.active_manifest_key)?;
     let absent = |error| match error {

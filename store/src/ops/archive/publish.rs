@@ -43,7 +43,7 @@ pub struct PublishJob {
     pub scratch: PathBuf,
 }
 
-/// What a publication did.
+/// The outcome of a publication.
 #[derive(Clone, Debug)]
 pub struct Published {
     /// The digest of the compressed archive.
@@ -89,7 +89,7 @@ pub(in crate::ops) async fn store(
     Box::pin(store_packed(handle, target, &ExportJob { handle, job, progress })).await
 }
 
-/// What is sent, and the directory that it is in while it is needed.
+/// The objects to send, and the directory that holds them until then.
 #[derive(Debug)]
 pub struct Parcel {
     archive: Archive,

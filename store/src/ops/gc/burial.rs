@@ -29,7 +29,7 @@ use crate::{
     name::{Lineage, ProfileName},
 };
 
-/// What a run has seen when it has done everything else.
+/// A run's knowledge once its other steps are done.
 pub(super) struct Burial<'a> {
     pub store: &'a TenantStore,
     pub marks: &'a Marks,
@@ -183,7 +183,7 @@ impl Burial<'_> {
     }
 }
 
-/// What goes first: the pointer last, the lock before it, records before that.
+/// The order of deletion: the pointer last, the lock before it, records before that.
 fn order(key: &Key) -> u8 {
     match key.name() {
         "latest.json" => 3,

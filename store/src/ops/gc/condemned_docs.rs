@@ -101,7 +101,7 @@ impl CondemnedDoc {
         self.body.phase
     }
 
-    /// What it names goes, or is gone: that is final.
+    /// Whether the fate of its packs is decided: they go, or are gone.
     pub(super) fn is_decided(&self) -> bool {
         matches!(self.phase(), Phase::Sweep | Phase::Swept)
     }

@@ -26,7 +26,7 @@ const HEAD_BYTES: u64 = 4096;
 /// Small ones are merged when there are more than this.
 const MOST_SMALL: usize = 64;
 const SMALL_BYTES: u64 = 1 << 20;
-/// What is merged stays small enough to be replaced anywhere.
+/// The size of a merged index, small enough to be replaced in any store.
 const MERGED_BYTES: u64 = 4 << 20;
 
 /// Takes packs that go or are gone out of all indexes, and merges small ones. How many were

@@ -13,7 +13,7 @@ use crate::{
 
 const ATTEMPTS: u32 = 16;
 
-/// What became of a write that a collection waits for.
+/// The state of a write that a collection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blocker {
     Writing,

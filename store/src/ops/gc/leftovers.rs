@@ -31,7 +31,7 @@ const PUBLISH_AGE: Duration = Duration::from_secs(86_400);
 /// A reader that sleeps longer than its pin holds pins again when it wakes.
 const PIN_AGE: Duration = Duration::from_secs(86_400);
 
-/// What a run has seen when it has done everything else.
+/// A run's knowledge once its other steps are done.
 pub(super) struct Leftovers<'a> {
     pub store: &'a TenantStore,
     pub marks: &'a Marks,

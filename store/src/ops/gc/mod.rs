@@ -113,7 +113,7 @@ impl Default for Options {
 pub struct Stopped {
     /// Why the run ended.
     pub error: Error,
-    /// What it had condemned by then.
+    /// The packs that it had condemned by then.
     pub condemned: Tally,
 }
 
@@ -179,7 +179,7 @@ impl Collector {
         Self { ended_for: Duration::ZERO, ..self.forgetting_at_once() }
     }
 
-    /// What a run would do now. Writes nothing.
+    /// The outcome that a run would have now. Writes nothing.
     pub async fn plan(&self) -> Result<Plan> {
         Ok(run::GcRun::new(self, run::Act::Pretend).run().await?)
     }

@@ -46,7 +46,7 @@ pub(super) struct GcRun<'a> {
     pub(super) store: &'a TenantStore,
     act: Act,
     pub(super) plan: Plan,
-    /// What is filed by now.
+    /// The packs that are filed by now.
     condemned: Tally,
     /// The writes whose packs this run has filled.
     pub(super) filled: HashSet<RecordId>,
@@ -54,7 +54,7 @@ pub(super) struct GcRun<'a> {
     pub(super) moved: HashSet<RecordId>,
     /// How many documents a plan would file.
     unfiled: usize,
-    /// What a plan would have done.
+    /// The changes that a plan would have made.
     pub(super) rehearsal: DryRun,
 }
 
@@ -172,7 +172,7 @@ impl<'a> GcRun<'a> {
         Ok(object.stamp.now)
     }
 
-    /// What each armed document waits for; those that wait for nothing are to be swept.
+    /// The next step of each armed document; those that wait for nothing are to be swept.
     async fn wait(&mut self, filed: &[CondemnedDoc]) -> Result<HashMap<RecordId, Step>> {
         let mut steps = HashMap::new();
         let grace = self.collector.options.grace;
@@ -430,7 +430,7 @@ impl<'a> GcRun<'a> {
         each(armed).await
     }
 
-    /// Who writes now. Records that had ended when they were marked have not begun again.
+    /// The writes under way. Records that had ended when they were marked have not begun again.
     async fn writers(&self, marks: &Marks) -> Result<Vec<RecordId>> {
         let ended = |id: &RecordId| marks.records.get(id).is_some_and(|seen| seen.has_ended());
         if !self.collector.rules.blockers_after_condemned {
@@ -473,7 +473,7 @@ impl<'a> GcRun<'a> {
     }
 }
 
-/// Who took this long was asleep, and what it knows may be too old.
+/// Fails if the run took so long that it must have slept: its knowledge may be too old.
 fn check_duration(started: SystemTime, now: SystemTime) -> Result<()> {
     if now.duration_since(started).unwrap_or_default() > ENDED_FOR / 2 {
         let what = "the catalog, while this collection slept for half a day,".to_owned();
@@ -482,7 +482,7 @@ fn check_duration(started: SystemTime, now: SystemTime) -> Result<()> {
     Ok(())
 }
 
-/// What is to be done to documents, to some of them at a time.
+/// Carries out changes of documents, several at a time.
 async fn each<T>(changes: impl IntoIterator<Item = impl Future<Output = Result<T>>>) -> Result<()> {
     stream::iter(changes).buffer_unordered(DOCUMENTS_AT_ONCE).map_ok(drop).try_collect().await
 }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 const REQUESTS_AT_ONCE: usize = 16;
-/// What is kept of one snapshot's need for one pack, about.
+/// The approximate memory of one snapshot's need for one pack.
 const NEED_BYTES: u64 = 8;
 /// So many are kept, whatever memory there is.
 const FEWEST_NEEDS: usize = 1000;
@@ -99,7 +99,7 @@ impl Users {
         self.by_pack.get(&half.pack).is_none_or(Vec::is_empty)
     }
 
-    /// Whoever needs any of these.
+    /// The snapshots that need any of these.
     pub(super) fn of(&self, packs: &[Half]) -> Vec<(Lineage, RecordId)> {
         let users = packs.iter().filter_map(|half| self.by_pack.get(&half.pack)).flatten();
         let numbers: BTreeSet<u32> = users.copied().collect();

@@ -47,8 +47,8 @@ pub async fn diff(store: &TenantStore, before: &Record, after: &Record) -> Resul
     compared
 }
 
-/// What differs between two trees. Segments that both have alike are not read, unless a chunk that one tree seems to have
-/// alone may be in them.
+/// Compares two trees. Segments that both have alike are not read, unless a chunk that only one tree seems
+/// to have may be in them.
 pub async fn between(before: &Arc<SnapshotTree>, after: &Arc<SnapshotTree>) -> Result<Diff> {
     let Alike { segments: alike, before: of_before, after: of_after } =
         Alike::of(before.root(), after.root());
@@ -158,7 +158,7 @@ impl Cursor {
         Ok(mem::replace(&mut self.next, next))
     }
 
-    /// Whose entry comes first; none if both have ended.
+    /// The side whose entry comes first; none if both have ended.
     fn order(&self, other: &Self) -> Option<Ordering> {
         match (&self.next, &other.next) {
             (None, None) => None,

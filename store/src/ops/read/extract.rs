@@ -1,6 +1,6 @@
 //! Reads some files of a snapshot without the others: how they begin, or all of them into a directory.
 //!
-//! What lies together is fetched together; every byte is verified.
+//! Chunks that lie together are fetched together; every byte is verified.
 
 use std::{
     collections::HashMap,

@@ -42,7 +42,7 @@ use crate::{
 const REQUESTS_AT_ONCE: usize = 4;
 const FETCHED_AHEAD: usize = 2;
 
-/// What to restore, and where to.
+/// The paths to restore, the directory to make, and the manner.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// These paths alone, with the directories they are in; without any, all.
@@ -51,7 +51,7 @@ pub struct Request {
     pub target: PathBuf,
     /// Replace a target that is not empty.
     pub force: bool,
-    /// Which attributes are restored, and not only content.
+    /// The attributes that are restored beside the content.
     pub keeping: Keeping,
     /// How many threads write.
     pub threads: usize,
@@ -67,7 +67,7 @@ pub trait Inspector: Send + Sync + fmt::Debug {
     fn inspect(&self, directory: &Path) -> Result<()>;
 }
 
-/// What a restore has done.
+/// The outcome of a restore.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The digest of the tree.
@@ -76,7 +76,7 @@ pub struct Report {
     pub files: u64,
     /// How many bytes they have.
     pub bytes: u64,
-    /// What was fetched from the store for them.
+    /// Bytes that were fetched from the store for them.
     pub fetched_bytes: u64,
     /// Sockets, FIFOs and devices in the snapshot, which are never made.
     pub skipped: u64,
@@ -214,7 +214,7 @@ async fn write_all(
     failed.and(written).map(|()| fetched)
 }
 
-/// What is to be fetched for one part after another.
+/// The fetches of one part after another.
 fn fetches(parts: Parts) -> impl Stream<Item = Result<(Arc<Part>, Fetch<Place>)>> {
     let next = |mut parts: Parts| async move {
         let Some((part, fetches)) = parts.next().await? else { return Ok(None) };

@@ -38,7 +38,7 @@ impl Tally {
     }
 }
 
-/// What a tenant has stored.
+/// The counts of a tenant's objects and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Profiles that have a snapshot.
@@ -90,7 +90,7 @@ impl Sum for Stats {
     }
 }
 
-/// What one tenant has stored.
+/// Counts a tenant's objects and bytes.
 pub async fn stats(store: &TenantStore) -> Result<Stats> {
     let (content, catalog) = futures::future::try_join(
         list_all(&*store.bucket, &layout::content(&store.tenant), Depth::All),
@@ -156,7 +156,7 @@ impl Stats {
     }
 }
 
-/// Which record a key of the catalog names: `snapshots/<tenant>/<profile>/<major>/snap-<id>.json`.
+/// The record of a key of the catalog: `snapshots/<tenant>/<profile>/<major>/snap-<id>.json`.
 fn record_at(store: &TenantStore, key: &Key) -> Option<(Lineage, RecordId)> {
     let id = layout::record_of(key)?;
     let below = key.as_str().strip_prefix(layout::snapshots(&store.tenant).as_str())?;

@@ -12,7 +12,7 @@ use crate::{
     name::{ProfileName, Tenant},
 };
 
-/// What came of it.
+/// The outcome of the attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anew {
     /// The tombstone is gone.

@@ -34,23 +34,23 @@ use crate::{
     name::ProfileName,
 };
 
-/// Who deletes, why, and what they know better.
+/// The order to delete: its author, its reason, and the sessions to ignore.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// In whose name it is done.
     pub actor: Actor,
-    /// Who decided it, as this host calls them.
+    /// The person who decided it, by their name on this host.
     pub user: String,
     /// Why, in their words.
     pub reason: String,
     /// Sessions that nobody will finish: what they build on goes.
     pub ignored: Vec<RecordId>,
-    /// Which rules hold; all, outside of tests.
+    /// The rules that hold; all, outside of tests.
     pub rules: Rules,
 }
 
 impl Order {
-    /// What a tombstone says of this, if it goes as the survey found it.
+    /// The tombstone's account of this order, if all goes as the survey found it.
     pub async fn deletion(&self, store: &TenantStore, survey: &Survey) -> Deletion {
         let at_ms = clock::of_store(store).await.unwrap_or_else(clock::unix_ms);
         let Actor { run_id, host, .. } = &self.actor;

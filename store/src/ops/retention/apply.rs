@@ -9,7 +9,7 @@ use crate::{
     format::{event::Actor, record::Record},
 };
 
-/// What became of a snapshot that was to go.
+/// The outcome for a snapshot that was to go.
 #[derive(Debug)]
 pub enum Applied {
     /// It is gone.

@@ -43,7 +43,7 @@ pub const HELD_BACK_MOST: usize = 3;
 /// A snapshot as the rules see it.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Whose snapshot it is.
+    /// The lineage of the snapshot.
     pub lineage: Lineage,
     /// Its record.
     pub record: RecordId,
@@ -66,7 +66,7 @@ pub struct Snapshot {
     pub packs: Vec<PackUse>,
 }
 
-/// What protects a snapshot whatever the rules say.
+/// The protection of a snapshot from every rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Nothing does.
@@ -86,10 +86,10 @@ pub(crate) enum Standing {
     Disputed,
 }
 
-/// What becomes of one snapshot.
+/// The decision about one snapshot.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// Which one.
+    /// The snapshot.
     pub snapshot: Snapshot,
     /// Whether it stays.
     pub verdict: Verdict,

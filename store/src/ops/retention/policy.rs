@@ -35,7 +35,7 @@ pub enum Keep {
     Newest(u64),
 }
 
-/// What a tenant's profiles may have together.
+/// The limits of a tenant's profiles together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// How many snapshots.

@@ -25,7 +25,7 @@ use crate::{
 /// How many chunks are planned together, so that what lies together is read together: all of an ordinary profile.
 const READ_TOGETHER: usize = 16 << 10;
 
-/// What a chunk's stored bytes should add up to.
+/// The expected checksum of a chunk's stored bytes.
 type Crc = u32;
 
 /// A fetch whose chunks were checked: how many bytes were read, and what is wrong with those

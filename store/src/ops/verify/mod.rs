@@ -1,4 +1,4 @@
-//! Checks that what is stored is what it should be, from the pointer down to every byte.
+//! Checks stored objects, from the pointer down to every byte.
 //!
 //! Everything is read from the bucket, never from a cache. One damaged object does not
 //! end the check: the rest is still looked at, and every finding names its object, the
@@ -46,7 +46,7 @@ const REQUESTS_AT_ONCE: usize = 4;
 /// How much memory a check takes unless it is told otherwise.
 pub const DEFAULT_MEMORY_BYTES: u64 = 256 << 20;
 
-/// What to look at, and how closely.
+/// The objects to check, and how closely.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Look at this snapshot alone, and at nothing else of the lineage.
@@ -62,7 +62,7 @@ pub struct Options {
     pub memory_bytes: u64,
 }
 
-/// What a check has looked at, and what it found.
+/// The checked objects, and the findings.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Snapshots that were looked at.
@@ -71,22 +71,22 @@ pub struct Report {
     pub packs: u64,
     /// Chunks that were looked at.
     pub chunks: u64,
-    /// What was read for that.
+    /// Bytes that were read for that.
     pub read_bytes: u64,
-    /// What is damaged still.
+    /// The damage that remains.
     pub damage: Vec<Damage>,
-    /// What was wrong and is not any more.
+    /// The damage that was repaired.
     pub repaired: Vec<Damage>,
     /// Short names of the snapshots that are marked as damaged.
     pub marked: Vec<String>,
-    /// What was looked at.
+    /// The lineages that were looked at.
     pub lineages: Vec<Looked>,
 }
 
 /// One lineage that was looked at.
 #[derive(Clone, Debug)]
 pub struct Looked {
-    /// Which lineage.
+    /// The lineage.
     pub lineage: Lineage,
     /// Snapshots of it that were looked at.
     pub snapshots: u64,
@@ -156,7 +156,7 @@ struct Check<'a> {
     options: Options,
     progress: Arc<dyn Progress>,
     sizes: HashMap<PackId, u64>,
-    /// What each pack says it holds, and which chunks of it were looked at.
+    /// The directory of each pack, with the chunks that were looked at.
     directories: Directories,
     /// The packs that snapshots need.
     used: BTreeSet<PackId>,
@@ -199,7 +199,7 @@ impl Check<'_> {
         }
     }
 
-    /// What a snapshot is called in what is found.
+    /// The name of a snapshot in findings.
     fn name(&self, lineage: &Lineage, record: &Record) -> String {
         match self.only {
             Some(_) => record.sha256_prefix(),

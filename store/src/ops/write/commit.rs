@@ -47,24 +47,24 @@ use crate::{
     progress::Progress,
 };
 
-/// What to make a snapshot of, and what to write down about it.
+/// The tree to store, and the facts to write into its record.
 #[derive(Debug)]
 pub struct Request {
     /// Where the snapshot goes.
     pub lineage: Lineage,
     /// Where the tree is seen.
     pub path: PathBuf,
-    /// What the record says that only the caller knows.
+    /// The caller's part of the record.
     pub about: About,
     /// How many threads compress.
     pub threads: usize,
-    /// What was found about the files.
+    /// The findings about the files.
     pub examined: Examined,
     /// Why the snapshot must not take the place of the current one by itself.
     pub hold_back: Option<HoldBack>,
     /// The parts of the base's files that a mount of it read first; without any, what the base says.
     pub first_reads: StartupRanges,
-    /// What is probably read first, where no mount has shown it; without one, nothing is laid out for that.
+    /// Guesses the first reads, where no mount has shown them; without it, chunks are not ordered by them.
     pub guess: Option<Guess>,
     /// How much the tenant may have stored when this is done; more is refused.
     pub quota_bytes: Option<u64>,
@@ -187,7 +187,7 @@ struct Ended {
     held_back: Option<HoldBack>,
     /// `None` if nothing has changed.
     stored: Option<Stored>,
-    /// What a flip must look at was looked at.
+    /// Proof that the flip may be tried, if its checks were made.
     verified: Option<VerifiedFlip>,
 }
 
@@ -325,7 +325,7 @@ impl MountSource<'_> {
         rewritten.filter(|(_, (entry, _))| is_hit(entry)).map(|(number, _)| number).collect()
     }
 
-    /// What is read first, by the mount that commits, or else by those before it.
+    /// The ranges that the mount that commits read first, or else the mounts before it.
     async fn first_reads(&self) -> StartupRanges {
         match (self.writer.base(), self.writer.base_tree()) {
             (Some(base), Some(tree)) if self.request.first_reads.is_empty() => {

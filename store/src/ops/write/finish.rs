@@ -35,11 +35,11 @@ pub(in crate::ops) struct Finished {
     pub taken_over: TakenOver,
 }
 
-/// What is done while a write ends.
+/// The work that goes on beside the end of a write.
 pub(super) struct Beside<'a, F> {
-    /// Whose flip is verified while the record becomes live.
+    /// The lock whose flip is verified while the record becomes live.
     pub hold: Option<&'a Hold>,
-    /// What happens while the metadata is uploaded. Unless it succeeds, the record does not become live.
+    /// Runs while the metadata is uploaded. Unless it succeeds, the record does not become live.
     pub uploading: F,
 }
 

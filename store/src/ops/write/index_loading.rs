@@ -11,7 +11,7 @@ use crate::{
 pub(super) struct IndexLoading {
     /// How many bytes of the indexes to look at.
     budget: u64,
-    /// What was loaded, without the locations.
+    /// Loads the indexes; its locations are handed over elsewhere.
     task: Option<JoinHandle<Loaded>>,
     loaded: Loaded,
     /// Whether what is known of the indexes was there once the lease existed.
@@ -57,7 +57,7 @@ impl IndexLoading {
         Ok(())
     }
 
-    /// What was used of them, if they have arrived.
+    /// The use that was made of them, if they have arrived.
     pub(super) async fn used(self) -> IndexUse {
         match self.task {
             Some(task) if task.is_finished() => task.await.map(|loaded| loaded.used).unwrap_or_default(),

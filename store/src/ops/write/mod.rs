@@ -1,4 +1,4 @@
-//! `SnapshotWriter` stores one snapshot, whatever its files come from.
+//! `SnapshotWriter` stores one snapshot, from any source of files.
 //!
 //! It looks up which chunks are stored already, holds the write's lease, uploads packs, follows the
 //! base if others move or lose parts of it meanwhile, and in the end makes the record live. A source
@@ -57,7 +57,7 @@ pub(super) enum Barred {
     LeaseFirst,
 }
 
-/// What is known of a write before it begins.
+/// The facts that are known of a write before it begins.
 pub(super) struct Plan<'a> {
     pub lineage: &'a Lineage,
     pub about: About,
@@ -181,7 +181,7 @@ impl SnapshotWriter {
         self.uploader.finish().await.map(drop)
     }
 
-    /// What was used of the tenant's indexes, if they have arrived.
+    /// The use that was made of the tenant's indexes, if they have arrived.
     pub async fn index_use(&mut self) -> IndexUse {
         match self.index.take() {
             Some(index) => index.used().await,

@@ -11,7 +11,7 @@ use crate::{format::record::Record, id::RecordId};
 const MAGIC: u32 = 0x184d_2a50;
 const LEN: u32 = 24;
 
-/// Which publication of which record.
+/// Identifies one publication of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
     /// The snapshot that is published.

@@ -17,10 +17,10 @@ pub trait Inspector: Send + Sync + fmt::Debug {
     fn judge(&self, root: &Path, base: Option<&Record>) -> Result<Inspected>;
 }
 
-/// What was found.
+/// The result of an inspection.
 #[derive(Clone, Debug, Default)]
 pub struct Inspected {
-    /// What was found about the databases.
+    /// The findings about the databases.
     pub examined: Examined,
     /// The full version of the Chrome that ran last on the profile.
     pub chrome_last_version: Option<String>,

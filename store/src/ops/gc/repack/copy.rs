@@ -27,7 +27,7 @@ use crate::{
 const PACKS_OPENED_AHEAD: usize = 2;
 const PACKS_IN_FLIGHT: usize = 2;
 
-/// What of two frames is the same if they are.
+/// The properties that two equal frames share.
 #[derive(PartialEq, Eq, Hash)]
 struct Same {
     id: ChunkId,

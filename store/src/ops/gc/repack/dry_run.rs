@@ -66,7 +66,7 @@ struct Changed {
     earlier: Vec<Earlier>,
 }
 
-/// What a move would store.
+/// The packs that a move would store.
 #[derive(Debug)]
 pub struct Stored {
     pub writes: Vec<RecordId>,

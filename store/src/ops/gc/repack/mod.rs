@@ -60,13 +60,13 @@ use crate::{
     id::{PackId, RecordId},
 };
 
-/// What is held of each frame that is moved until the end of the write, about.
+/// The approximate memory of each moved frame until the end of the write.
 pub(crate) const FRAME_BYTES: u64 = 512;
 
-/// What became of a repack.
+/// The outcome of a repack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// Whose packs these are.
+    /// The writes that own the new packs.
     pub writes: Vec<RecordId>,
     /// Records that refer to the new packs.
     pub records: u64,
@@ -212,8 +212,8 @@ impl Mover<'_> {
     }
 }
 
-/// What a snapshot is when its chunks lie where `place` says, and nothing of it in a pack that is emptied.
-/// `None` if it is that already.
+/// The content of a snapshot after its chunks have moved to the locations of `place`, with nothing left in an
+/// emptied pack. `None` if that is its content already.
 fn moved(
     meta: &mut MetaPack,
     store: &TenantStore,

@@ -20,8 +20,8 @@ use crate::{
 };
 
 const RANGES_READ_AHEAD: usize = 4;
-/// What is not needed lies between what is. To read it too takes less than to leave it out, for then the
-/// ranges are large; and no more than the pack is ever read.
+/// The longest run of unneeded bytes that is read along. Reading it costs less than leaving it out, for the
+/// ranges are large; and never more than the whole pack is read.
 const MAX_GAP: u64 = 512 << 10;
 
 /// A frame: where it lay, what it is, and its bytes.
@@ -92,7 +92,7 @@ impl Source for Packs<'_> {
 }
 
 impl Packs<'_> {
-    /// What is needed of one pack, with what it says of each frame itself.
+    /// The needed frames of one pack, each with its entry in the pack's directory.
     async fn wanted(
         &self,
         pack: PackId,

@@ -38,7 +38,7 @@ impl RepackPlan {
     }
 }
 
-/// What would be of no use any more where it lies if some packs were emptied.
+/// The roots and tables that become useless where they lie when some packs are emptied.
 #[derive(Default)]
 struct Spoils {
     all: u64,

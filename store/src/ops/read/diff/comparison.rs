@@ -1,4 +1,4 @@
-//! `Comparison` is told the entries of two trees in pairs, and finds out what differs.
+//! `Comparison` takes the entries of two trees in pairs, and finds the differences.
 
 use std::collections::{HashMap, HashSet};
 
@@ -38,7 +38,7 @@ type Chunks = HashMap<ChunkId, (u32, Option<PackId>)>;
 /// Chunks of a file, in order.
 type ChunkList = Vec<(ChunkId, u32)>;
 
-/// What was found out so far.
+/// The differences that were found so far.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
     pub diff: Diff,
@@ -49,7 +49,7 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// What both trees have at the next path.
+    /// Compares the entries of both trees at the next path.
     pub fn pair(&mut self, a: Option<Told<'_>>, b: Option<Told<'_>>) {
         note(&mut self.before, a.as_ref());
         note(&mut self.after, b.as_ref());
@@ -122,7 +122,7 @@ fn add_chunks(side: &mut Option<Side>, own: &[(ChunkId, u32)], other: &Chunks) {
     side.unshared_bytes += outside.map(|(_, len)| u64::from(*len)).sum::<u64>();
 }
 
-/// What happened at a path, if anything did.
+/// The change at a path, if there is one.
 fn judge(a: Option<&Told<'_>>, b: Option<&Told<'_>>) -> Option<(Change, Fields)> {
     let (a, b) = match (a, b) {
         (Some(a), Some(b)) => (a, b),

@@ -37,12 +37,12 @@ pub(super) struct Lasting {
     pub rules: Rules,
 }
 
-/// What came of pinning a snapshot while it was opened.
+/// The outcome of pinning a snapshot while it was opened.
 pub(super) enum Attempt<T> {
     Kept(Kept, T),
     /// Its record changed meanwhile: one starts over from the record as it is now.
     Changed,
-    /// Who asks may not write to the store.
+    /// The reader may not write to the store.
     Unpinned(Error, T),
 }
 

@@ -1,4 +1,4 @@
-//! `Parts` reads a tree part by part, and makes what needs no content of each: directories, and files without chunks.
+//! `Parts` reads a tree part by part, and makes the entries that need no content: directories, empty files.
 //!
 //! Links and the attributes of directories come last, so those entries are held until then, and no others.
 
@@ -24,7 +24,7 @@ use crate::{
 /// How much memory a part takes, about: ordinary profiles are one part, so that what lies together is fetched together.
 const PART_BYTES: usize = 4 << 20;
 
-/// What is known of the entries so far.
+/// The counts of all entries so far, and the entries to make at the end.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// Regular files, by all their names.
@@ -33,7 +33,7 @@ pub(super) struct Seen {
     pub skipped: u64,
     /// Entries of which something special is left out.
     pub made_plain: u64,
-    /// What is fetched for them.
+    /// Bytes to fetch for them.
     pub fetched_bytes: u64,
     /// Symbolic and hard links.
     pub links: Vec<Entry>,
@@ -118,7 +118,7 @@ fn wants(found: &[LocatedEntry]) -> impl Iterator<Item = Want<Place>> + '_ {
     })
 }
 
-/// What is special lends the rights of a file's owner: it must not come to lend another's.
+/// Refuses to lend another owner's rights: a special mode lends those of the file's owner.
 fn check_owners(found: &[LocatedEntry], keeping: Keeping) -> Result<()> {
     if keeping.owner || !keeping.special {
         return Ok(());

@@ -20,7 +20,7 @@ use crate::{
 pub(super) struct Selection {
     tree: Arc<SnapshotTree>,
     stream: TreeStream,
-    /// What was chosen; all, if nothing was.
+    /// The chosen paths; all, if there are none.
     paths: Vec<TreePath>,
     /// The names that files got whose own was not chosen.
     renamed: HashMap<TreePath, TreePath>,

@@ -1,4 +1,4 @@
-//! `Target` is the directory that a restore writes: threads take what was fetched and put it into files.
+//! `Target` is the directory that a restore writes: threads put the fetched bytes into its files.
 
 use std::{
     fmt,
@@ -64,14 +64,14 @@ impl Part {
     }
 }
 
-/// What comes to the writers, and when they ask for a flush.
+/// The queue of the writers, and the count by which they ask for a flush.
 struct Writing {
     fetched: Mutex<Receiver<Fetched>>,
     unflushed_bytes: AtomicU64,
     due: Sender<()>,
 }
 
-/// What the writers share.
+/// The state that the writers share.
 pub(super) struct Target {
     pub store: TenantStore,
     pub staging: Staging,

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// What some packs have lost, and the snapshots that need it.
+/// The lost frames of some packs, and the snapshots that need them.
 #[derive(Default)]
 pub(super) struct Batch {
     pub lost: DamagedFrames,

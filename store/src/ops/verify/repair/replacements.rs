@@ -150,7 +150,7 @@ impl<'a> Copies<'a> {
     }
 }
 
-/// What is still to be found.
+/// Frames that are still to be found.
 type Rest = Vec<Want<u64>>;
 
 impl Copies<'_> {
@@ -198,7 +198,7 @@ impl Source for Copies<'_> {
         self.twins.metadata(record, &condemned::barred(self.store).await?).await
     }
 
-    /// What cannot be had stays where it was, as lost as before.
+    /// A frame that no copy replaces stays where it was, as lost as before.
     fn is_complete(&self) -> bool {
         false
     }

@@ -10,12 +10,12 @@ use crate::{
     tree::walk::Skipped,
 };
 
-/// What became of a tree since its base, in the order of paths.
+/// The changes of a tree since its base, in the order of paths.
 #[derive(Debug, Default)]
 pub struct TreeChanges {
     /// Of one path, a removal comes before what is put there.
     pub changes: Vec<TreeChange>,
-    /// What was left out of the tree.
+    /// The entries that were left out of the tree.
     pub skipped: Skipped,
 }
 

@@ -31,7 +31,7 @@ pub struct Tree {
     pub entries: Vec<Entry>,
     /// The places of the changed files among the entries, in order.
     pub changed: Vec<usize>,
-    /// What was left out of it.
+    /// The entries that were left out of it.
     pub skipped: Skipped,
     /// How many bytes its files have.
     pub bytes: u64,
@@ -95,7 +95,7 @@ pub async fn commit(
     Ok((report, Some(Stored { record, metadata, entries, locations })))
 }
 
-/// What became of the base.
+/// The changes since the base.
 fn compared(tree: Tree, base: Option<&Base>) -> Result<TreeChanges> {
     let (old, locations) = base.map(|base| base.metadata.decode()).transpose()?.unwrap_or_default();
     let located = locations_by_id(&old, locations);

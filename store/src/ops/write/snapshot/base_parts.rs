@@ -56,7 +56,7 @@ impl BaseParts {
         self.learn(store, writer, &tree, left.collect()).await;
     }
 
-    /// What cannot be read is not known, and so is stored again.
+    /// Learns the chunks of some segments. Chunks of a segment that cannot be read are stored again.
     async fn learn(
         &mut self,
         store: &TenantStore,

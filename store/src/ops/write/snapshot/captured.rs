@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// What reading files gave.
+/// The contents of the files that were read.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     /// Of the files that the plan says must be read: those of each run.
@@ -56,7 +56,7 @@ pub(super) struct Captured {
     is_mistaken: Arc<AtomicBool>,
 }
 
-/// What has become of the tree that was captured the last time, in the order of paths.
+/// The changes of a tree since its last capture, in the order of paths.
 pub(super) enum Edit {
     Gone(TreePath),
     Put(Taken),
@@ -76,7 +76,7 @@ impl Captured {
         Self { plan, reads: Arc::default(), is_mistaken: Arc::default() }
     }
 
-    /// What was remembered of the last time is wrong: it is not used any more.
+    /// Drops the memory of the last capture, which proved wrong.
     pub fn forget_changes(&self) {
         self.is_mistaken.store(true, Ordering::Relaxed);
     }
@@ -102,7 +102,7 @@ impl Captured {
         Ok(cutter.finish())
     }
 
-    /// What makes this tree of the one that was captured the last time, if that is known, and little.
+    /// The changes from the last capture to this tree, if they are known and few.
     pub fn edits(&self) -> Result<Option<Vec<Edit>>> {
         let is_right = !self.is_mistaken.load(Ordering::Relaxed);
         let Some((_, changes)) = self.plan.changes.as_ref().filter(|_| is_right) else { return Ok(None) };

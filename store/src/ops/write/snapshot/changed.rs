@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// What an entry holds, as far as its segment has it.
+/// The digest of an entry's content, as far as its segment has it.
 type Digest = [u8; 32];
 
 /// The files that differ, also those that are gone. Of a file that goes on from segment to segment it may be said

@@ -42,8 +42,8 @@ pub trait TreeFiles {
     /// Whether a regular file is at `path`.
     fn has(&self, path: &Path) -> Result<bool>;
 
-    /// What is in the directory `folder`: the paths of its files, then those of its directories. Nothing if it is
-    /// no directory.
+    /// The contents of the directory `folder`: the paths of its files, then those of its directories. Nothing
+    /// if it is no directory.
     fn within(&self, folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)>;
 
     /// All files of the tree.
@@ -53,10 +53,10 @@ pub trait TreeFiles {
     fn head(&self, path: &Path, most: usize) -> Option<Vec<u8>>;
 }
 
-/// What an examination found.
+/// The result of an examination.
 #[derive(Clone, Debug, Default)]
 pub struct Examined {
-    /// What to write into the record.
+    /// The findings for the record.
     pub health: Option<Health>,
     /// Why the snapshot must not become the current one by itself.
     pub hold_back: Option<HoldBack>,
@@ -65,7 +65,7 @@ pub struct Examined {
 /// Why a snapshot is stored but the pointer is not moved to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldBack {
-    /// What it is called: `shrunk`, `damaged`, `fallback`, `logged out`, `unjudged`.
+    /// Its name: `shrunk`, `damaged`, `fallback`, `logged out`, `unjudged`.
     pub word: &'static str,
     /// For people.
     pub reason: String,

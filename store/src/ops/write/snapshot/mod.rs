@@ -1,4 +1,4 @@
-//! Captures a directory: what changed is stored, the rest is referred to.
+//! Captures a directory: changed files are stored, the others keep their chunks.
 //!
 //! 1. Walk. Files whose state may be trusted keep the chunks they had.
 //! 2. If nothing differs from the current snapshot, that is all: nothing is written, not
@@ -59,12 +59,12 @@ use tokio::sync::OnceCell;
 /// because the directory changed under it.
 const ATTEMPTS: u32 = 3;
 
-/// What to capture and what to write down about it.
+/// The directory to capture, and the facts to write into its record.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Where the snapshot goes.
     pub lineage: Lineage,
-    /// What to capture.
+    /// The directory to capture.
     pub directory: PathBuf,
     /// A larger directory is refused before any of it is read.
     pub max_bytes: Option<u64>,
@@ -78,10 +78,10 @@ pub struct Request {
     pub threads: usize,
     /// In whose name it is done.
     pub actor: Actor,
-    /// Whose lock it is done under.
+    /// The lock under which it is done.
     pub lock: LockUse,
-    /// What the directory was made of, if that is known: only while this is current does its snapshot take
-    /// the place of it. `Some(None)` if nothing was current then.
+    /// The snapshot that the directory was made of, if that is known: only while it is current does the new
+    /// snapshot take its place. `Some(None)` if nothing was current then.
     pub made_of: Option<Option<RecordId>>,
     /// Asked about what was read, before it is published.
     pub examiner: Option<Arc<dyn Examiner>>,
@@ -89,9 +89,9 @@ pub struct Request {
     pub hold_back: Option<HoldBack>,
     /// How it is published before the pointer is moved to it; without, it is not.
     pub archive: Option<publish::PublishJob>,
-    /// What is probably read first, where no mount has shown it; without one, nothing is laid out for that.
+    /// Guesses the first reads, where no mount has shown them; without it, chunks are not ordered by them.
     pub guess: Option<Guess>,
-    /// What the record says that only the caller knows.
+    /// The caller's part of the record.
     pub about: About,
 }
 
@@ -121,7 +121,7 @@ impl Default for LockUse {
 /// The parts of a record that only the caller knows.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// Who captures.
+    /// The author of the capture.
     pub captured_by: CapturedBy,
     /// Where, if that is known.
     pub captured_in: Option<CapturedIn>,
@@ -129,7 +129,7 @@ pub struct About {
     pub mode: Mode,
     /// Why the snapshot is taken; retention can go by it.
     pub reason: Reason,
-    /// What to find the snapshot by.
+    /// Words by which to find the snapshot.
     pub labels: BTreeMap<String, String>,
     /// Free text for people.
     pub notes: String,
@@ -141,15 +141,15 @@ pub struct About {
     pub chrome_uptime_seconds: u64,
     /// Why the session had started afresh, if it had.
     pub fallback: Option<String>,
-    /// What was changed in the profile when it was loaded.
+    /// Changes that were made to the profile when it was loaded.
     pub transforms: Vec<String>,
     /// Paths below the directory that are not captured.
     pub exclusions: Vec<String>,
-    /// Who saves it while a run goes on: it is that run's work in progress, and no pointer is moved to it.
+    /// The run that saves it while it goes on: it is that run's work in progress, and no pointer moves to it.
     pub in_progress: Option<Actor>,
 }
 
-/// What a capture did.
+/// The outcome of a capture.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The record of the snapshot.
@@ -160,19 +160,19 @@ pub struct Report {
     pub sha256_prefix: String,
     /// Whether it is new.
     pub outcome: Outcome,
-    /// What became of the pointer.
+    /// The outcome for the pointer.
     pub flip: Flip,
     /// Why the pointer was not moved, though the snapshot is stored.
     pub held_back: Option<HoldBack>,
-    /// What was found about the profile.
+    /// The findings about the profile.
     pub health: Option<Health>,
     /// When it was captured, by this host's clock.
     pub captured_at_ms: u64,
-    /// What is in it, and how much of that was new.
+    /// The size of the snapshot, and of the new part of it.
     pub counts: Counts,
     /// How many bytes its files have.
     pub uncompressed_bytes: u64,
-    /// What was left out.
+    /// The entries that were left out.
     pub skipped: Skipped,
     /// Files that kept their chunks without being read.
     pub reused_files: u64,
@@ -180,7 +180,7 @@ pub struct Report {
     pub read_files: u64,
     /// How much of the tenant's indexes was read.
     pub index: IndexUse,
-    /// What it needs of what earlier writes of this host had stored before they were cut short.
+    /// The parts of earlier, unfinished writes of this host that it uses.
     pub taken_over: TakenOver,
     /// How long the parts of it took.
     pub phases: Phases,
@@ -200,7 +200,7 @@ pub struct Phases {
 }
 
 impl Report {
-    /// What `record` says, and how it came about; nothing was left out, or read, so far.
+    /// The report of a snapshot by its `record`; nothing was left out, or read, so far.
     pub fn of(record: &Record, snapshot_id: SnapshotId, outcome: Outcome, flip: Flip) -> Self {
         let counts = match outcome {
             Outcome::Stored => record.counts.clone(),

@@ -47,10 +47,10 @@ const FEW_CHANGES: usize = 4096;
 /// The folder of this host's cache for files that have no name.
 const ASIDE: &str = "aside";
 
-/// What is otherwise than it was the last time. Changes have the order of paths.
+/// A difference from the last capture. Changes have the order of paths.
 #[derive(Debug)]
 pub(super) enum PlannedChange {
-    /// What was there is gone, with all below it.
+    /// The entry is gone, with all below it.
     Gone(TreePath),
     /// An entry that is no regular file.
     Put(Entry),
@@ -58,12 +58,12 @@ pub(super) enum PlannedChange {
     Read(Entry, Choice),
 }
 
-/// What was found, and what becomes of it.
+/// The walk's findings, and the choice for each file.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub root: RootDir,
     pub log: WalkLog,
-    /// What was left out.
+    /// The entries that were left out.
     pub skipped: Skipped,
     pub totals: Totals,
     /// Files that keep the chunks they had, and how many bytes they have.
@@ -78,7 +78,7 @@ pub(super) struct Plan {
     pub changes: Option<(SnapshotId, Vec<PlannedChange>)>,
     exclusions: Vec<String>,
     pub threads: usize,
-    /// What was known before.
+    /// The stat cache of the last capture.
     cache: Option<File>,
     pub cache_name: Option<String>,
     /// Where that is put which is too much for memory.
@@ -200,7 +200,7 @@ impl Plan {
         walk(&self.root, &|path| is_excluded(&self.exclusions, path), self.threads, each)
     }
 
-    /// What was known before, from the first file to the last.
+    /// The stat cache of the last capture, from the first file to the last.
     pub fn known(&self) -> StatCacheReader<FromStart<'_>> {
         known(self.cache.as_ref())
     }
@@ -241,7 +241,7 @@ impl Plan {
     }
 }
 
-/// What has changed, unless it is much.
+/// The changes so far, unless they are many.
 struct Changes(Option<Vec<PlannedChange>>);
 
 impl Changes {

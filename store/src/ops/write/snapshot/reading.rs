@@ -72,7 +72,7 @@ struct Queue<'a> {
 struct Open {
     path: TreePath,
     size: u64,
-    /// What it was while it was read, once it was.
+    /// Its state while it was read, once it was.
     seen: Option<ReadState>,
 }
 

@@ -37,7 +37,7 @@ pub(super) struct DirectorySource<'a> {
     capture: &'a Capture<'a>,
     writer: SnapshotWriter,
     captured: Captured,
-    /// What was looked at before the first files are read.
+    /// The state of the directory before the first files are read.
     before: Option<StatTrust>,
     /// Tells for each round of reading which of the files may be trusted next time, once that is known.
     rounds: Vec<JoinHandle<StatTrust>>,
@@ -53,7 +53,7 @@ pub(super) struct DirectorySource<'a> {
     /// Whether somebody wants to know what differs from the base.
     wants_changed: bool,
     base_parts: BaseParts,
-    /// What a mount of the base, or of one before it, has read first.
+    /// The ranges that mounts of the base, or of snapshots before it, read first.
     first_reads: StartupRanges,
     /// Whether the pointer names something.
     replaces: bool,
@@ -225,7 +225,7 @@ impl<'a> DirectorySource<'a> {
         Ok((tree, unchanged))
     }
 
-    /// What differs from the base; if that cannot be told, all of it is looked at.
+    /// The files that differ from the base; `None` if that cannot be told, and all are examined.
     async fn changed(&self, tree: &NewTree, base: &SnapshotTree) -> Option<BTreeSet<PathBuf>> {
         let unreadable = |error: &Error| tracing::warn!(%error, "what has changed cannot be told");
         changed(tree, base).await.inspect_err(unreadable).ok()
@@ -259,7 +259,7 @@ impl<'a> DirectorySource<'a> {
     }
 }
 
-/// What a mount of the base, or of one before it, has read first. That is a hint.
+/// The ranges that mounts of the base, or of snapshots before it, read first. They are a hint.
 async fn first_reads(writer: &SnapshotWriter) -> StartupRanges {
     let (Some(base), Some(tree)) = (writer.base(), writer.base_tree()) else {
         return StartupRanges::default();
