@@ -28,21 +28,21 @@ use crate::{
     id::{self, Nonce},
 };
 
-/// What a directory is called until it is locked.
+/// The beginning of a directory's name until it is locked.
 const UNNAMED: &str = ".pstore-new-";
 /// How long one without a name is left alone: between its making and its lock lie microseconds.
 const NAMED_BY_THEN: Duration = Duration::from_secs(86_400);
 /// Somebody who has not noticed yet may still write to it.
 const ATTEMPTS: u32 = 5;
 
-/// What a directory is for, which its name tells.
+/// The purpose of a directory, which its name tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Copies of databases, to be checked.
     Check,
     /// The files of a commit that somebody looks at.
     Look,
-    /// What an archive holds that somebody looks at.
+    /// The databases of an archive, to be inspected.
     Import,
     /// An archive on its way to the store.
     Publish,

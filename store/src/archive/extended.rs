@@ -1,7 +1,7 @@
-//! `Extended` collects what pax records say of the member that follows.
+//! `Extended` collects the pax records of the member that follows.
 //!
-//! What is not known is passed over, as the standard wants it; what would change where a
-//! file's bytes are, or what they mean, is not.
+//! Unknown records are passed over, as the standard wants it, but not those that would change the place or
+//! the meaning of a file's bytes.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::format::tree::{MAX_XATTR_BYTES, MAX_XATTRS, Time};
 /// for all attributes that an entry may have.
 pub(super) const MAX_BYTES: u64 = 5 << 20;
 
-/// What extended headers say of the next member, over what its own header says.
+/// The fields of extended headers, which override those of the next member's own header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extended {
     pub path: Option<Vec<u8>>,

@@ -32,7 +32,7 @@ const PREFIX: std::ops::Range<usize> = 345..500;
 
 const POSIX: &[u8; 8] = b"ustar\x0000";
 
-/// What a member is.
+/// The kind of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberKind {
     /// A regular file.
@@ -103,7 +103,7 @@ impl MemberKind {
 pub struct Header {
     /// As it is written: a directory's may end in a slash.
     pub path: Vec<u8>,
-    /// What the member is.
+    /// The kind of the member.
     pub kind: MemberKind,
     /// The bits of the mode.
     pub mode: u32,
@@ -115,7 +115,7 @@ pub struct Header {
     pub size: u64,
     /// When the content was changed last, in seconds since 1970.
     pub mtime: i64,
-    /// What a link refers to.
+    /// The target of a link.
     pub link: Vec<u8>,
     /// The major number of a device.
     pub device_major: u64,
@@ -165,7 +165,7 @@ impl Header {
         block
     }
 
-    /// What a block says, or `None` if it is one of zeros, as at the end of a stream.
+    /// The header in a block, or `None` if it is one of zeros, as at the end of a stream.
     pub fn decode(block: &Block) -> Result<Option<Self>> {
         if block.iter().all(|byte| *byte == 0) {
             return Ok(None);

@@ -12,9 +12,9 @@ use crate::format::tree::{Entry, Extent, Kind, Meta, Time, is_plain_xattr};
 
 /// The end of a stream: two blocks of zeros.
 pub const END: [u8; 2 * BLOCK_LEN] = [0; 2 * BLOCK_LEN];
-/// What the root is called: every other path is relative to it.
+/// The name of the root: every other path is relative to it.
 pub const ROOT: &[u8] = b"./";
-/// What pax headers are called, for programs that do not know them.
+/// The name of pax headers, for programs that do not know them.
 const PAX_NAME: &[u8] = b"PaxHeaders/next";
 
 /// How exact times are.
@@ -78,7 +78,7 @@ fn path(entry: &Entry) -> Vec<u8> {
     path
 }
 
-/// What ustar cannot say of a member.
+/// The pax records for the attributes that ustar cannot express.
 fn records(entry: &Entry, header: &Header, meta: &Meta, times: Times) -> Vec<u8> {
     let long_path = header::split(&header.path).is_none();
     let long_link = header.link.len() > header::MAX_NAME;

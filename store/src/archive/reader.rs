@@ -47,11 +47,11 @@ pub struct Member {
     pub path: TreePath,
     /// Its owner, mode, time and other attributes.
     pub meta: Meta,
-    /// What it is.
+    /// Its kind, with its content or target.
     pub what: What,
 }
 
-/// What a member is.
+/// The kind of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// Its content follows: see [`Reader::content`].
@@ -88,7 +88,7 @@ pub struct Reader<R> {
     runs: Runs,
     padding: u64,
     headers: usize,
-    /// What holds for all members that follow.
+    /// Attributes of all members that follow.
     global: Extended,
 }
 
@@ -131,7 +131,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// What is left of the content of the member that was read last.
+    /// The unread content of the member that was read last.
     pub fn content(&mut self) -> Content<'_, R> {
         Content(self)
     }

@@ -35,7 +35,7 @@ const BLOCK_PARTS: std::ops::Range<usize> = 0..504;
 /// Offset and length of what is in the stream.
 type Part = (u64, u64);
 
-/// What a header says of a sparse file.
+/// A header's description of a sparse file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     size: u64,
@@ -76,7 +76,7 @@ fn decode_parts(block: &Block, fields: std::ops::Range<usize>) -> format::Result
     Ok((parts, goes_on))
 }
 
-/// What pax records say of a sparse file.
+/// The pax records of a sparse file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
     /// Its name: the header's own is one for programs that do not know this.
@@ -183,14 +183,14 @@ fn bad(what: &str) -> Problem {
     Problem::bad(format!("it holds a sparse file {what}"))
 }
 
-/// What comes next of a file: zeros that are not in the stream, then bytes that are.
+/// The next part of a file: zeros that are not in the stream, then bytes that are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Run {
     pub zeros: u64,
     pub data: u64,
 }
 
-/// What is left of a file.
+/// The rest of a file.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     now: Run,
@@ -229,7 +229,7 @@ impl Runs {
         Ok((Self { now: Run::default(), rest: runs.into_iter() }, holes))
     }
 
-    /// What comes next, if anything does.
+    /// The next run, if there is one.
     pub fn next(&mut self) -> Option<&mut Run> {
         while self.now == Run::default() {
             self.now = self.rest.next()?;

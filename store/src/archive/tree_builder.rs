@@ -13,7 +13,7 @@ use super::{
 };
 use crate::format::tree::{Entry, Extent, Kind, Meta, TreePath};
 
-/// What an entry takes in memory beside its names and attributes.
+/// The memory of an entry beside its names and attributes.
 const ENTRY_BYTES: usize = 256;
 /// And what an attribute does.
 const ATTRIBUTE_BYTES: usize = 64;
@@ -22,7 +22,7 @@ const HOLE_BYTES: usize = 512;
 /// Of directories that an archive implies and does not list.
 const IMPLIED_MODE: u32 = 0o700;
 
-/// What was found in an archive so far.
+/// The members of an archive that were read so far.
 #[derive(Debug)]
 pub struct TreeBuilder {
     limits: Limits,
@@ -117,7 +117,7 @@ impl TreeBuilder {
         Ok(())
     }
 
-    /// What a file holds.
+    /// Sets the content of a file.
     pub fn fill(&mut self, path: &TreePath, content: Vec<Extent>) {
         if let Some(Node { state: BuilderState::File(extents), .. }) = self.nodes.get_mut(path) {
             *extents = content;
@@ -179,7 +179,7 @@ impl TreeBuilder {
         }
     }
 
-    /// What is above a member must be a directory: nothing is written through a link.
+    /// Makes the directories above a member. Each must be a directory: nothing is written through a link.
     fn make_parents(&mut self, path: &TreePath, meta: &Meta, shown: &str) -> Result<()> {
         let mut missing = Vec::new();
         let mut above = path.parent().map(<[u8]>::to_vec);

@@ -33,7 +33,7 @@ enum Block {
 }
 
 impl Records {
-    /// What does not fit into a few blocks is put into a file below `folder`.
+    /// Records that keep all but a few blocks in a file below `folder`.
     pub fn below(folder: Option<PathBuf>) -> Self {
         Self { folder, ..Self::default() }
     }
@@ -114,7 +114,7 @@ pub(crate) struct RecordReader<'a> {
 }
 
 impl RecordReader<'_> {
-    /// What `read` makes of the next record, all of which it must read; `None` after the last.
+    /// Decodes the next record by `read`, which must read all of it; `None` after the last.
     pub fn read_next<T>(
         &mut self,
         read: impl FnOnce(&mut Reader<'_>) -> format::Result<T>,

@@ -20,7 +20,7 @@ use rustix::{
 
 use crate::id;
 
-/// What a directory must allow its owner, to be emptied.
+/// The rights that a directory's owner needs to empty it.
 const OPEN: Mode = Mode::RWXU;
 /// So many directories are open at once; what is deeper is moved to the top.
 const LEVELS: usize = 32;

@@ -45,7 +45,7 @@ const FILE: u8 = 0;
 const UNSURE_FILE: u8 = 1;
 const OTHER: u8 = 2;
 
-/// What was known of an entry.
+/// The knowledge of one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     /// Its path below the directory.
@@ -254,8 +254,8 @@ impl<R: Read> StatCacheReader<R> {
         self.is_whole
     }
 
-    /// What is known of the entry at `path`, which must come after all that were asked for. `passed` is told those
-    /// before it that nobody has asked for.
+    /// The knowledge of the entry at `path`, which must come after all that were asked for. `passed` is told
+    /// of those before it that nobody has asked for.
     pub fn find(&mut self, path: &TreePath, passed: &mut dyn FnMut(&Known)) -> Option<&mut Known> {
         while let Some(known) = &self.current {
             if in_order(&known.path, path.as_bytes()).is_ge() {

@@ -33,12 +33,12 @@ use crate::{
 /// A staging directory younger than this may belong to somebody who is about to lock it.
 const YOUNG: Duration = Duration::from_secs(10);
 
-/// What a file gets of its entry beside content, time and the plain part of its mode and attributes.
+/// The attributes that a file gets beside content, time and the plain part of its mode and attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keeping {
-    /// Its owner. Else it belongs to whoever makes it.
+    /// Its owner. Else it belongs to the user who makes it.
     pub owner: bool,
-    /// What is [special](Meta::is_special).
+    /// Its [special](Meta::is_special) mode and attributes.
     pub special: bool,
 }
 

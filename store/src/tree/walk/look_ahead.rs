@@ -1,4 +1,4 @@
-//! `LookAhead` looks at the entries of a directory on several threads, a bounded number ahead of whoever takes them.
+//! `LookAhead` reads a directory's entries on several threads, a bounded number ahead of the walk.
 //!
 //! Threads always look at what comes next in the order of the tree. Whoever waits for a part that nobody has begun
 //! looks at it itself, so that the bound keeps nobody waiting for ever.
@@ -50,7 +50,7 @@ pub(super) struct LookAhead<'a> {
 
 #[derive(Default)]
 struct State {
-    /// What is to be done, by the first path that it is about.
+    /// The work to be done, by the first path that it is about.
     jobs: BTreeMap<TreePath, Job>,
     /// By number; one goes when all of it was taken.
     folders: HashMap<usize, Folder>,
@@ -65,7 +65,7 @@ struct State {
 #[derive(Default)]
 struct Folder {
     is_listed: bool,
-    /// What was found, in the order of names, part after part; absent before it is there and after it was taken.
+    /// The entries, in the order of names, part after part; `None` until they are found, and once taken.
     parts: Vec<Option<Vec<Looked>>>,
 }
 
@@ -124,7 +124,7 @@ impl<'a> LookAhead<'a> {
         Ending(self)
     }
 
-    /// What was left out so far.
+    /// The entries that were left out so far.
     pub fn skipped(&self) -> Skipped {
         self.state.lock().skipped
     }
