@@ -28,10 +28,10 @@ const MAX_ANSWER_BYTES: usize = 64 << 10;
 const MAX_BYTES: usize = 32 << 20;
 /// More than this is not remembered of one caller: its oldest answers go.
 const MAX_BYTES_OF_ONE: usize = 4 << 20;
-/// What each one takes beside its answer.
+/// The memory of each one beside its answer.
 const OWN_BYTES: usize = 512;
 
-/// Whose key it is, and the key.
+/// A caller, and its key.
 pub(crate) type Name = (String, String);
 
 /// The answers to requests with a key.

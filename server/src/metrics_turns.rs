@@ -1,5 +1,5 @@
-//! `metrics_turns` folds the reports of all programs, in turns with all other servers of the store, and reads what came
-//! of it.
+//! `metrics_turns` folds the reports of all programs, in turns with all other servers of the store, and reads
+//! the totals.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use store::{
 
 use crate::server_state::Server;
 
-/// What the turns are called.
+/// The name of the turns.
 const NAME: &str = "metrics";
 /// How far turns are apart. Nobody misses a report for longer than that.
 const EVERY: Duration = Duration::from_secs(15);

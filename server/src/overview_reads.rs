@@ -20,7 +20,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::observer::RequestObserver;
 
-/// What is younger than this is fresh.
+/// A look that is younger than this is fresh.
 const FRESH: Duration = Duration::from_secs(2);
 /// How long a question waits for something fresh, if that is likely to come in time.
 const PATIENCE: Duration = Duration::from_millis(60);
@@ -41,7 +41,7 @@ pub(crate) struct OverviewReads {
     all_took: Mutex<Option<Duration>>,
 }
 
-/// What somebody has asked for since the last look.
+/// The tenants that callers have asked for since the last look.
 #[derive(Debug, Default)]
 struct Wanted {
     all: bool,

@@ -12,7 +12,7 @@ use store::ErrorKind;
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// What is answered instead of what was asked for.
+/// The answer to a request that fails.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Problem {
     /// Always `about:blank`: `kind` tells what it is.
@@ -34,7 +34,7 @@ pub struct Problem {
     pub hint: Option<String>,
     /// Names the request in the server's log.
     pub request_id: String,
-    /// Who holds the lock, if that is what is wrong.
+    /// The holder of the lock, if another holder is the problem.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub holder: Option<HolderFields>,
     /// The requests that wait for the lock at this server, if somebody holds it.

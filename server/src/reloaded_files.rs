@@ -1,4 +1,4 @@
-//! `ReloadedFiles` keeps what was read from files, and reads them again whenever one of them changes.
+//! `ReloadedFiles` keeps the content of files, and reads them again whenever one of them changes.
 
 use std::{
     fmt,
@@ -23,9 +23,9 @@ const WRITTEN_BY_OTHERS: u32 = 0o022;
 /// no trace.
 const TICK: Duration = Duration::from_secs(2);
 
-/// What some files hold, as they were when all of them could last be read.
+/// The content of some files, from the last time that all of them could be read.
 pub(crate) struct ReloadedFiles<T> {
-    /// What logs call it.
+    /// Their name in logs.
     what: &'static str,
     paths: Vec<PathBuf>,
     read: Box<dyn Fn() -> Result<T, Failure> + Send + Sync>,
@@ -33,7 +33,7 @@ pub(crate) struct ReloadedFiles<T> {
 }
 
 struct Kept<T> {
-    /// Which state of the files was looked at last, whether it could be read or not.
+    /// The last state of the files that was looked at, whether it could be read or not.
     stamps: Vec<Option<Stamp>>,
     /// Whether every later change leaves a trace in the stamps.
     is_settled: bool,
@@ -76,7 +76,7 @@ impl<T> ReloadedFiles<T> {
         Ok(Self { what, paths, read: Box::new(read), kept: Mutex::new(kept) })
     }
 
-    /// What the files hold now. If they cannot be read, what was read before stays, and that is said once.
+    /// The present content. If the files cannot be read, the earlier content stays, and one log line says so.
     pub(crate) fn current(&self) -> Arc<T> {
         let (now, is_settled) = stamps(&self.paths);
         let mut kept = self.kept.lock();

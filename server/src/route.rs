@@ -36,7 +36,7 @@ pub enum Sent {
     Document(fn() -> Value),
     /// A document with this schema; or, for those who ask for it, a stream of what happens.
     Feed(fn() -> Value),
-    /// What was counted, for a Prometheus.
+    /// Counts, for a Prometheus.
     Metrics,
     /// A page for people.
     Page,

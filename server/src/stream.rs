@@ -15,7 +15,7 @@ use crate::problem::Refusal;
 /// How many pieces wait for the caller.
 const PIECES: usize = 8;
 
-/// What goes from the one to the other.
+/// A message from the writer to the reader.
 #[derive(Debug)]
 enum Piece {
     Bytes(Bytes),
@@ -24,7 +24,7 @@ enum Piece {
     Broken(Failure),
 }
 
-/// What is written to the one is read from the other.
+/// A writer, and the reader of its bytes.
 pub(crate) fn channel() -> (PieceWriter, PieceReader) {
     let (pieces, read) = mpsc::channel(PIECES);
     (PieceWriter { pieces: pieces.clone() }, PieceReader { pieces, read })

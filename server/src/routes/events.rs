@@ -45,7 +45,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 const PAUSE_TIMES: u32 = 8;
 /// How often a stream says that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// What a stream is called.
+/// The media type of a stream.
 const EVENT_STREAM: &str = "text/event-stream";
 /// Says where a stream goes on.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -96,16 +96,16 @@ pub struct FeedEvent {
     pub profile_id: Option<Profile>,
     /// The Chrome that wrote it.
     pub chrome_major_version: Option<ChromeMajor>,
-    /// What has happened.
+    /// The event.
     #[serde(flatten)]
     pub event: LogEvent,
-    /// What a server was asked for.
+    /// The request that a server was sent.
     pub request: Option<RequestFields>,
     /// The job that a server has done.
     pub job_id: Option<JobId>,
 }
 
-/// What a server was asked for.
+/// The request that a server was sent.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RequestFields {
     /// The method of HTTP.
@@ -254,7 +254,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// What is sent next. A store that is away for a moment ends no stream; a caller that may no longer know does.
+    /// The next piece to send. A store that is briefly away ends no stream; a caller's loss of rights does.
     async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
         loop {
             if !self.is_let_in() {

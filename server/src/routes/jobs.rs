@@ -106,7 +106,7 @@ pub struct JobsQuery {
     pub limit: Option<usize>,
 }
 
-/// Whose job it is.
+/// The tenant of a job, and whether it only plans.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobBody {
@@ -178,7 +178,7 @@ pub struct JobSummary {
     pub dry_run: bool,
     /// The schedule that it was due by, if nobody has asked for it.
     pub schedule: Option<String>,
-    /// Who asked for it.
+    /// The caller or server that asked for it.
     pub by: ActorFields,
     /// The server that does it.
     pub server: String,
@@ -190,7 +190,7 @@ pub struct JobSummary {
     pub begun_at_ms: u64,
     /// When it ended, by the same clock.
     pub ended_at_ms: Option<u64>,
-    /// What went wrong.
+    /// The failure of a job that failed.
     pub failure: Option<FailureFields>,
 }
 
@@ -217,12 +217,12 @@ pub struct JobList {
 /// A job with all that is known of it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct JobOutcome {
-    /// What every server knows of it.
+    /// The part that every server knows.
     #[serde(flatten)]
     pub job: JobSummary,
     /// How far it is. Only the server that does it knows that, and the log.
     pub progress: Option<JobProgress>,
-    /// What it has said, the oldest first; the last 500 lines.
+    /// Its messages, the oldest first; the last 500 lines.
     pub log: Vec<JobLine>,
     /// The outcome, as `pstore reap`, `retention`, `gc` or `verify` prints it with `--json`. It is left out if it
     /// is longer than 2 MiB.

@@ -23,7 +23,7 @@ use crate::{
 
 /// How long a client may take until the connection is encrypted.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-/// What the first byte of a TLS connection is: a record of the handshake.
+/// The first byte of a TLS connection: a record of the handshake.
 const HANDSHAKE: u8 = 0x16;
 /// A private key may not be read by everybody.
 const OF_EVERYBODY: u32 = 0o007;
@@ -47,7 +47,7 @@ pub(crate) struct Tls {
     watched: ReloadedFiles<Loaded>,
 }
 
-/// What the files hold.
+/// The content of the files.
 struct Loaded {
     config: Arc<ServerConfig>,
     /// Looks at the certificates of clients; none if no authority is trusted.
@@ -106,7 +106,7 @@ impl Tls {
     }
 }
 
-/// What somebody is told who does not encrypt.
+/// The answer to a client that does not encrypt.
 fn plain_refusal() -> Vec<u8> {
     let failure = Failure::usage("this port speaks TLS").hint("ask for https:// instead of http://");
     Refusal::from(failure).last_words()
