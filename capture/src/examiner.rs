@@ -141,7 +141,7 @@ impl ProfileExaminer {
         }
     }
 
-    /// What is missing of what is expected, however thoroughly databases are checked.
+    /// The expected things that are missing, however thoroughly databases are checked.
     fn missing(&self, root: &Path, expected: &Known) -> Result<Option<Expected>> {
         let Known::Expected(expected) = expected else { return Ok(None) };
         let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;

@@ -16,7 +16,7 @@ use crate::{
     session_cookies::lasting::Lasting,
 };
 
-/// What was said so far. Jobs are told by their place in the order.
+/// The answers so far. Jobs are told by their place in the order.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     pub ready: Option<Confinement>,

@@ -141,7 +141,7 @@ pub(crate) fn origins(
     Ok(held.map(|(.., number)| names[number].clone()).collect())
 }
 
-/// Whose key it is, if a site has set it that was visited itself.
+/// The origin of a key, if it was set by a site that was visited itself.
 fn origin_of(key: &[u8]) -> Option<&[u8]> {
     let (first, rest) = key.split_first()?;
     let origin = &rest[..rest.iter().position(|byte| *byte == 0)?];

@@ -30,8 +30,8 @@ const COOKIES: usize = 2;
 const LASTS: Duration = Duration::from_secs(30);
 /// A time that is over.
 const LONG_AGO: u64 = 1;
-/// What is written first may be a transaction that Chrome had begun before it was asked, without the newest cookies. The
-/// one after that has them all.
+/// The first write may be a transaction that Chrome had begun before it was asked, without the newest
+/// cookies. The one after that has them all.
 const ROUNDS: usize = 2;
 /// How long all of it may take.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -39,7 +39,7 @@ pub struct Facts {
     pub last_version: Option<String>,
     /// How it ended: `Normal`, `SessionEnded`, `Crashed`; the worst of all profiles.
     pub exit_type: Option<String>,
-    /// What older versions say, and some tools still write; `false` if any profile says so.
+    /// The older form of the exit type, which some tools still write; `false` if any profile says so.
     pub exited_cleanly: Option<bool>,
     /// Directories of profiles that have preferences.
     pub profiles: Vec<String>,
@@ -47,8 +47,8 @@ pub struct Facts {
     pub has_local_state: bool,
     /// Of the directory's own path, links resolved.
     pub path_bytes: usize,
-    /// What any profile says. While a Chrome runs this is so as well: it comes to say otherwise
-    /// when it ends.
+    /// Whether any profile says that it crashed. While a Chrome runs this is so as well: it comes to say
+    /// otherwise when it ends.
     pub says_crashed: bool,
 }
 

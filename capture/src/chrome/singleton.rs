@@ -20,7 +20,7 @@ pub struct Removal {
     pub of_another_host: Option<Lock>,
 }
 
-/// Which of the links are there.
+/// The links that are there.
 pub fn present(directory: &Path) -> Vec<&'static str> {
     LINKS.into_iter().filter(|name| is_link(&directory.join(name))).collect()
 }

@@ -38,7 +38,7 @@ pub struct SoughtCookies {
     pub problem: Option<String>,
 }
 
-/// Which origins keep something in one Local Storage, in the order in which they were named.
+/// Whether each origin keeps something in one Local Storage, in the order in which they were named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SoughtOrigins {

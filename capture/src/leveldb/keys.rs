@@ -29,7 +29,7 @@ const VALUE: u8 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told<'a> {
     pub key: &'a [u8],
-    /// What was written later has a larger one.
+    /// A later write has a larger one.
     pub sequence: u64,
     /// Else it was removed then.
     pub is_value: bool,

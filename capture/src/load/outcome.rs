@@ -13,7 +13,7 @@ pub enum Outcome {
     IntegrityFailed,
     /// Stored bytes are not what they should be.
     ShaMismatch,
-    /// What describes it is of a version that this pstore does not read.
+    /// Its record is of a version that this pstore does not read.
     UnsupportedVersion,
     /// It is of another Chrome.
     VersionMismatch,
