@@ -27,14 +27,14 @@ pub fn tar_of(archive: &Path) -> Vec<u8> {
     ran.stdout
 }
 
-/// What a decoder gets that stops after the first frame.
+/// The bytes that a decoder gets if it stops after the first frame.
 pub fn first_frame(archive: &[u8]) -> Vec<u8> {
     let mut first = Vec::new();
     zstd::Decoder::with_buffer(archive).unwrap().single_frame().read_to_end(&mut first).unwrap();
     first
 }
 
-/// What is left of a tree in an archive: holes are zeros there, and special files are not.
+/// A tree as an archive keeps it: holes are zeros there, and special files are missing.
 pub fn archived(source: &Path) -> BTreeMap<PathBuf, Seen> {
     let mut seen = look_at(source);
     seen.values_mut().filter(|entry| entry.kind == "file").for_each(|entry| {

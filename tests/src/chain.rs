@@ -33,7 +33,7 @@ const WAIT: Duration = Duration::from_secs(300);
 const TERMS: Terms = Terms { ttl: Duration::from_secs(300), with_process: false };
 
 /// Moves the pointer so many times, in turn as a holder of the lock and as an operator.
-/// What happened comes back as lines of JSON.
+/// Returns the moves as lines of JSON.
 pub async fn move_about(bucket: Arc<dyn Bucket>, name: &str, rounds: usize) -> Vec<Value> {
     let fixture = StoreFixture::open(bucket, None).await;
     let records = records::live(&fixture.store, &fixture.lineage).await.unwrap();

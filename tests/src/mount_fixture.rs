@@ -131,7 +131,7 @@ impl MountFixture {
         mounts().iter().any(|mounted| mounted == place)
     }
 
-    /// What the file `Local State` of a profile's current snapshot says.
+    /// The content of the file `Local State` in a profile's current snapshot.
     #[track_caller]
     pub fn local_state(&self, profile: &str) -> String {
         let target = self.path(&crate::unique_name());

@@ -88,7 +88,7 @@ impl ProfileFixture {
         self.host.succeed(["restore", name, self.profile.to_str().unwrap(), "--chrome-major", &major])
     }
 
-    /// What the database has, whatever a browser would make of it.
+    /// The cookies in the database, whether or not a browser would use them.
     pub fn cookies(profile: &Path) -> Vec<String> {
         let path = profile.join("Default/Cookies");
         let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap();

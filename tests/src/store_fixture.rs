@@ -103,7 +103,7 @@ pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
     }
 }
 
-/// What a mount asks for whose tree is seen at `path`.
+/// The commit request of a mount that is seen at `path`.
 pub fn commit_request(lineage: &Lineage, path: &Path) -> commit::Request {
     commit::Request {
         lineage: lineage.clone(),

@@ -120,7 +120,7 @@ impl State {
         fitting.map(|(key, _)| key.as_str()).collect()
     }
 
-    /// What is named so of a tenant, with what comes after.
+    /// The objects of a tenant's folder, by the last part of their keys.
     fn below<'a>(&'a self, tenant: &str, folder: &str) -> impl Iterator<Item = (String, &'a Bytes)> {
         let prefix = format!("content/{tenant}/{folder}/");
         let found = self.objects.iter().filter(move |(key, _)| key.starts_with(&prefix));

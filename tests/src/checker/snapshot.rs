@@ -1,4 +1,4 @@
-//! `snapshot` checks records and what they name: I4 to I13, I17 and what can be seen of I19.
+//! `snapshot` checks records and the objects that they name: I4 to I13, I17 and the visible part of I19.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -227,7 +227,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What a root says that a segment covers, but for its packs.
+/// A root's span of a segment, but for its packs.
 fn span(input: &mut Input<'_>, before: &mut Vec<u8>) -> Read<Span> {
     let head = input.varint()?;
     let mut span = Span { entries: head >> 1, continues: head & 1 == 1, ..Span::default() };

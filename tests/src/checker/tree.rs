@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::input::{Input, Read};
 
-/// What has been read of a tree so far.
+/// The part of a tree that was read so far.
 #[derive(Default)]
 pub(super) struct Tree {
     /// Every path, with its kind.
@@ -20,7 +20,7 @@ pub(super) struct Tree {
     span: Span,
 }
 
-/// What a segment covers, as a root says it.
+/// The span of a segment, as a root has it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Span {
     pub(super) first: Option<Vec<u8>>,

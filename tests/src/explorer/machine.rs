@@ -41,7 +41,7 @@ pub enum Submitted {
 pub struct Waiting {
     pub process: usize,
     pub op: Op,
-    /// Which of the process's calls it is, and of which of its flips.
+    /// The number of the call within its process, and of its flip.
     number: u64,
     flip: usize,
     answer: oneshot::Sender<Answer>,
@@ -84,7 +84,7 @@ pub struct Inner {
     flying: Vec<Flying>,
     processes: Vec<Process>,
     pub oracle: Oracle,
-    /// What mounts have written down of the flip that they mean.
+    /// The flips that mounts have noted before they tried them.
     pub journals: HashMap<usize, IntendedFlip>,
     /// How often the clock has passed every lock's time, and when each key was written.
     epoch: u32,
@@ -412,7 +412,7 @@ fn is_pin(key: &str) -> bool {
     key.contains("/pins/")
 }
 
-/// What nobody's decisions depend on.
+/// Whether nobody's decisions depend on the call.
 fn is_quiet(op: &Op, collects: bool) -> bool {
     match op {
         Op::Get(key) | Op::Put { key, .. } | Op::Delete(key) | Op::DeleteIf { key, .. } => {

@@ -36,7 +36,7 @@ const RECORDS: usize = 5;
 pub struct Bounds {
     /// Writes whose answer is not the one that the store gave.
     pub faults: u32,
-    /// Whose writes of what object they are, if not everybody's of everything.
+    /// The process and the object whose writes may fail, if not all of them.
     pub faulty: Option<(usize, &'static str)>,
     /// Whether a write may be applied and then refused. Beside programs that forget what
     /// the pointer remembers, nobody could tell that from a loss.

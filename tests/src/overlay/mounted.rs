@@ -32,7 +32,7 @@ use tokio::runtime::Handle;
 use super::model::{Model, Thing};
 use crate::store_fixture::{StoreFixture, commit_request};
 
-/// Who does everything.
+/// The caller of everything.
 pub const ME: Caller = Caller { uid: 0, gid: 0 };
 
 const SESSION: &str = "session";
@@ -256,7 +256,7 @@ impl Mounted {
         Pending { id: report.snapshot_id, taken, stored }
     }
 
-    /// What was stored leaves the overlay.
+    /// Takes the stored changes out of the overlay.
     pub fn rebase(&mut self, pending: &Pending) -> store::Result<()> {
         let Pending { taken, stored, .. } = pending;
         let Some(Stored { record, tree, .. }) = stored else { return Ok(()) };

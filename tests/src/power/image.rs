@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 pub(super) const ROOT: u64 = 1;
 
-/// What has reached the disk when its power fails, beside what was flushed.
+/// The unflushed data that has reached the disk when its power fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reached {
     pub names: bool,

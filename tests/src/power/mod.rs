@@ -45,7 +45,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     now: Image,
-    /// What it was before each request that changes or flushes something.
+    /// Its content before each request that changes or flushes something.
     before: Vec<Image>,
     trouble: Option<(Trouble, i32)>,
     /// Writes to files of this name wait.
@@ -84,13 +84,13 @@ impl Disk {
         self.shared.lock().before.len()
     }
 
-    /// What it was before each of those, and what it is.
+    /// Its content before each of those, and its present content.
     pub fn images(&self) -> Vec<Image> {
         let state = self.shared.lock();
         state.before.iter().chain([&state.now]).cloned().collect()
     }
 
-    /// What it is now.
+    /// Its present content.
     pub fn image(&self) -> Image {
         self.shared.lock().now.clone()
     }

@@ -21,11 +21,11 @@ const BUCKET: &str = "pstore";
 const SECRET: &str = "a-secret-only-for-tests";
 /// Where a server tells what it does, below its folder.
 const TALK: &str = "talk";
-/// What it says when gateway and filer have learnt who keeps which lock. Until then the gateway may
+/// Its messages when gateway and filer have learnt the keepers of the locks. Until then the gateway may
 /// check a condition under one lock and the filer another one under another, and two writers win.
 const LOCKS_ARE_KNOWN: [&str; 2] = ["LockRing: s3@", "LockRing: applying master ring update"];
 
-/// Who may do what in the bucket: everything, or what lies below a tenant's two prefixes.
+/// The users of the bucket beside its owner: each may do everything below a tenant's two prefixes.
 const TENANTS: [&str; 2] = ["acme", "globex"];
 const READER: &str = "reader";
 
@@ -198,8 +198,8 @@ async fn locks_are_known(folder: &Path) -> Result<(), String> {
     Err("the server does not learn who keeps its locks".into())
 }
 
-/// Whatever it is told, a server makes sockets here, and those of one that was killed stay. Nobody has
-/// them if the kernel does not know them, unless they are about to be bound.
+/// With any settings, a server makes sockets here, and those of one that was killed stay. A socket that
+/// the kernel does not know is nobody's, unless it is about to be bound.
 fn remove_dead_sockets() {
     let Ok(bound) = fs::read_to_string("/proc/net/unix") else { return };
     let bound: HashSet<&str> = bound.lines().filter_map(|line| line.split(' ').next_back()).collect();

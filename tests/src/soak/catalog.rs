@@ -11,7 +11,7 @@ use super::{
 };
 use crate::binary::Running;
 
-/// What goes on beside a step, on other hosts.
+/// The work that goes on beside a step, on other hosts.
 #[derive(Debug)]
 pub struct Chores {
     running: Vec<Running>,

@@ -11,7 +11,7 @@ use crate::tree::noise;
 /// Counts every write of a run: none is used twice.
 pub type Generation = u64;
 
-/// What a tree has in each of its slots.
+/// The generation in each slot of a tree.
 pub type Contents = BTreeMap<usize, Generation>;
 
 /// The folder of the slots.

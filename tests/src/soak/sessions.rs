@@ -160,8 +160,8 @@ fn committed(
     Ok(record)
 }
 
-/// What a commit to this profile may end with. Somebody may always have a file open. Another profile than the
-/// session's own may be locked by one that died on another host.
+/// The exit codes that a commit to this profile may have. Somebody may always have a file open. Another
+/// profile than the session's own may be locked by one that died on another host.
 fn commit_codes(fleet: &Fleet, session: &Session, profile: &str) -> Vec<i32> {
     let mut codes = if session.lost && !session.fork { vec![25, 26, 32] } else { vec![0, 32] };
     if session.fork && fleet.may_be_locked(profile) {
