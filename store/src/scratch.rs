@@ -1,10 +1,10 @@
 //! `Scratch` makes temporary directories that others cannot read, and sweeps those whose maker is dead.
 //!
-//! They hold parts of profiles in the clear, so nobody else may look into them, whatever the
-//! umask says. Whoever made one holds the flock of the directory itself, and the kernel lets go
-//! of that when the process ends, however it ends. So one that can be locked has been left by a
-//! dead process, and [`sweep`] takes it away. A directory gets its name after it is locked:
-//! none is ever seen under its name while it could be taken for a dead one's.
+//! They hold parts of profiles in the clear, so nobody else may look into them, under any umask. The maker
+//! holds the flock of the directory itself, and the kernel lets go of that when the process ends, however it
+//! ends. So a directory that can be locked has been left by a dead process, and [`sweep`] takes it away. A
+//! directory gets its name after it is locked: none is ever seen under its name while it could be taken for a
+//! dead one's.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -151,14 +151,14 @@ impl Drop for Scratch {
     }
 }
 
-/// A file below `folder` that has no name: it goes with whoever has it open.
+/// A file below `folder` that has no name: it goes with the last process that has it open.
 pub(crate) fn unnamed_file(folder: &Path) -> io::Result<File> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let flags = OFlags::TMPFILE.bits() as i32;
     OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).open(folder)
 }
 
-/// The directories of one kind below `parent`, whoever uses or owns them.
+/// The directories of one kind below `parent`, of all users and processes.
 pub fn list(parent: &Path, kind: Kind) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| kind.names(name)));

@@ -1,6 +1,6 @@
 //! Encodes entries of a tree as members of a tar stream.
 //!
-//! The same tree gives the same bytes, whoever writes them and whenever: nothing is taken
+//! The same tree gives the same bytes on every host and at any time: nothing is taken
 //! from the host, owners have numbers and no names, and a pax header says nothing of itself.
 
 use super::{

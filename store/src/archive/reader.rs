@@ -34,7 +34,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those that hold whatever is allowed to be in the files.
+    /// Limits that allow all valid metadata beside so many bytes of files.
     pub fn of(bytes: u64) -> Self {
         Self { bytes, entries: 1 << 20, metadata_bytes: 512 << 20 }
     }

@@ -1,8 +1,8 @@
 //! Reads files whose holes are not in the stream, as GNU tar and libarchive write them.
 //!
-//! There are four forms: the map of what is in the stream is in the header and blocks behind
-//! it, in pax records one by one, in one pax record, or before the content. Whatever the form,
-//! parts must be in order, within the file, and together as long as what follows.
+//! There are four forms: the map of the parts in the stream is in the header and blocks behind
+//! it, in pax records one by one, in one pax record, or before the content. In every form,
+//! parts must be in order, within the file, and together as long as the bytes that follow.
 
 use std::{io::Read, vec};
 

@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 
-/// Idle ones are kept for whoever asks next, but only so many.
+/// Idle ones are kept for the next caller, but only so many.
 #[derive(Clone, Debug)]
 pub struct Buffers(Arc<Mutex<Idle>>);
 

@@ -316,7 +316,7 @@ pub trait Bucket: Send + Sync + fmt::Debug {
         Ok(false)
     }
 
-    /// How long whoever may send a write again should go on doing so.
+    /// How long a caller that may send a write again should go on doing so.
     fn retry_policy(&self) -> RetryPolicy {
         RetryPolicy::BRIEF
     }
@@ -327,7 +327,7 @@ pub trait Bucket: Send + Sync + fmt::Debug {
         0
     }
 
-    /// The object as an open file, where objects are files of this host: whoever reads many
+    /// The object as an open file, where objects are files of this host: a caller that reads many
     /// parts of it need not ask for each. `None` if every read is a request.
     fn file(&self, _key: &Key) -> Option<Result<File>> {
         None

@@ -39,7 +39,7 @@ impl Default for RetryPolicy {
     }
 }
 
-/// So many attempts follow the first whatever they take: one that hangs until its time is over
+/// So many attempts follow the first, however long they take: one that hangs until its time is over
 /// leaves none of the deadline to the next.
 const LEAST_RETRIES: u32 = 2;
 

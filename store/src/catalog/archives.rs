@@ -59,7 +59,7 @@ impl LineageHandle {
     }
 
     /// As [`Self::abandon_publication`], of the record as it was at `version`. The record says
-    /// so before anything goes: whoever has changed it meanwhile may be about to name it.
+    /// so before anything goes: a process that has changed it meanwhile may be about to name the archive.
     pub(crate) async fn give_up_publication(&self, mut record: Record, mut version: Version) -> Result<()> {
         let Some(mut publishing) = record.publishing.take().filter(|_| record.state == State::Live) else {
             return Ok(());
@@ -129,7 +129,7 @@ impl LineageHandle {
     }
 
     /// The archives of all records but one. A record that cannot be read, or that a newer pstore
-    /// wrote, may name any: so it stops whoever wants to know. One that is trashed may be live
+    /// wrote, may name any, and so it is an error. One that is trashed may be live
     /// again, unless it says that its own archives go.
     async fn named_by_others(&self, but: Option<RecordId>) -> Result<Vec<Sha256>> {
         let mut named = Vec::new();

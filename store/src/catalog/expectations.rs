@@ -26,8 +26,8 @@ pub struct Changed {
     pub changed: bool,
 }
 
-/// Changes what is expected, whatever others do to it meanwhile. `change` says whether it did
-/// anything. If `anew`, it begins with nothing, whatever there is, readable or not.
+/// Changes the expectations, beside other changes at the same time. `change` says whether it did
+/// anything. If `anew`, it begins with nothing, even if there is a document, readable or not.
 pub async fn change(
     store: &TenantStore,
     name: &ProfileName,

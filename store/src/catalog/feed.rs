@@ -1,9 +1,10 @@
-//! `feed` tells what has happened in tenants, in the order in which the store has learnt of it.
+//! `feed` tells the events of tenants, in the order in which the store has learnt of them.
 //!
-//! Events are named by the clocks of the hosts that wrote them, which may be wrong: one that is stored now may have
-//! an older name than one that was read before. So the feed goes by when the store has them, in whole seconds by its
-//! own clock, and by their names within a second. It leaves out the last two seconds: by then a listing shows all
-//! that belongs to a second, and whoever goes on after an event misses nothing.
+//! Events are named by the clocks of the hosts that wrote them, which may be wrong: one that is stored now
+//! may have an older name than one that was read before. So the feed orders them by the time at which the
+//! store has them, in whole seconds of its own clock, and by their names within a second. It leaves out the
+//! last two seconds: by then a listing shows all events of a second, and a reader that goes on after an event
+//! misses nothing.
 
 use std::{
     collections::HashSet,
@@ -138,7 +139,7 @@ async fn look(
     Ok(Some(page))
 }
 
-/// The last event of the feed, if there is one: whoever goes on after it learns what happens from now on.
+/// The last event of the feed, if there is one: a reader that goes on after it learns all later ones.
 pub async fn newest(tenants: &[TenantStore], store: Option<&Store>) -> Result<Option<EventId>> {
     let listed = listed(tenants, store).await?;
     let now = now(tenants, store).await;

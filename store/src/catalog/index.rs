@@ -42,10 +42,10 @@ pub async fn load(store: &TenantStore, budget: u64) -> Result<Loaded> {
     of_entries(store, list(store).await?, budget).await
 }
 
-/// Loads them again if one that was `loaded` has changed, or is gone: a repair may have taken out what is
-/// lost. Whoever changes an index changes its length.
+/// Loads them again if one that was `loaded` has changed, or is gone: a repair may have taken lost chunks
+/// out. A change of an index changes its length.
 ///
-/// To be asked once a write has its lease: a repair takes what is lost out of the indexes before it
+/// Called once a write has its lease: a repair takes lost chunks out of the indexes before it
 /// looks for writes that it has to revoke. So one that missed the lease was done with the indexes.
 pub async fn load_again(store: &TenantStore, loaded: &Loaded, budget: u64) -> Result<Option<Loaded>> {
     let entries = list(store).await?;

@@ -59,8 +59,8 @@ pub async fn begin(store: &Store, job: &Job) -> Result<StoredJob> {
     get(store, job.id).await?.ok_or_else(|| Error::NotFound { what: format!("job {}", job.id) })
 }
 
-/// Changes a job, whatever others write meanwhile, unless `change` says that there is nothing to change.
-/// The job as it is then; `None` if there is none.
+/// Changes a job, beside other writes at the same time, unless `change` says that there is nothing to change.
+/// Returns the job as it is then; `None` if there is none.
 pub async fn change(
     store: &Store,
     id: JobId,

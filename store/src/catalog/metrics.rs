@@ -30,7 +30,7 @@ pub fn new_id() -> ReportId {
     ReportId::from_parts(clock::unix_ms(), id::random())
 }
 
-/// Puts a report into the store. Sent once: whoever reports has better things to do than to wait.
+/// Puts a report into the store. Sent once: a program that reports has better things to do than to wait.
 pub async fn put_report(bucket: &dyn Bucket, report: &MetricsReport) -> Result<()> {
     let key = layout::metrics_report(report.id);
     Ok(put_unique_once(bucket, &key, report.encode().into()).await?)

@@ -6,8 +6,8 @@
 //! replaced it since. Such a one is taken for as young as any of the two says, and placed where
 //! the earlier says.
 //!
-//! Nobody builds on what is not there yet, so a snapshot comes after its parent, whatever any
-//! clock says.
+//! No write builds on a snapshot that is not there yet, so a snapshot comes after its parent, in spite of
+//! any clock.
 
 use std::collections::HashMap;
 

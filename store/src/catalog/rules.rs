@@ -30,7 +30,7 @@ pub struct Rules {
     pub record_after_pointer: bool,
     /// A deletion changes the pointer after it has trashed the record.
     pub touch_on_delete: bool,
-    /// An operator's move, or taking the lock away, takes the claim from whoever had it.
+    /// An operator's move, or taking the lock away, ends the present claim.
     pub drop_lease: bool,
     /// A holder goes on only from what it wrote itself: a machine that was resumed from an image
     /// has a twin with the same claim.

@@ -6,11 +6,11 @@
 //! until the session is stored, discarded or found to be empty, and which holds for [`TTL`]
 //! after it was last renewed.
 //!
-//! It protects the record, in whatever generation: a session follows chunks that are moved. So
+//! It protects the record, in any generation: a session follows chunks that are moved. So
 //! it counts once its record was seen live after the root was written, as with any pin; or at
 //! once, if the record only becomes live later, as that of a commit does.
 //!
-//! Each is written under a name of its own, below the session's: whoever finishes the session
+//! Each is written under a name of its own, below the session's: the process that finishes the session
 //! finds them there, however many processes have worked on it.
 
 use std::{sync::Arc, time::Duration};

@@ -132,7 +132,7 @@ impl Cache {
         });
     }
 
-    /// A cached file, to be read bit by bit. Whoever reads it finds out by itself whether it is whole.
+    /// A cached file, to be read bit by bit. The reader finds out by itself whether it is whole.
     pub fn open(&self, shelf: CacheKind, name: &str) -> Option<fs::File> {
         fs::File::open(self.path(shelf, name)).ok()
     }

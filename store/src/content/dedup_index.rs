@@ -67,7 +67,7 @@ impl DedupIndex {
         self.earlier.write().extend(locations);
     }
 
-    /// Nothing may refer to where that has them: whoever was told so looks again.
+    /// Forgets these locations: nothing may refer to them, and a write that got one looks again.
     pub fn forget_earlier(&self) {
         self.earlier.write().clear();
     }
@@ -135,7 +135,7 @@ impl DedupIndex {
             .or_else(|| self.usable(self.unfinished.locate(id)))
     }
 
-    /// Whether a write may refer to whatever this pack holds: it is there, is not barred, and nothing of it is damaged.
+    /// Whether a write may refer to all of this pack: it is there, not barred, and nothing of it is damaged.
     pub fn is_sound(&self, pack: &PackId) -> bool {
         !self.is_unsure(pack) && !self.is_barred(pack) && !self.lost.read().touches(pack)
     }

@@ -1,8 +1,8 @@
 //! `Relocator` follows chunks that are moved to other packs while somebody reads them.
 //!
-//! A pack that is gone is no damage yet: a repack may have moved what it held. So whoever
-//! misses one asks once more where the snapshot's chunks are, and goes on there. If they are
-//! still said to be where they are not, they are lost.
+//! A pack that is gone is no damage yet: a repack may have moved its chunks. So a reader that
+//! misses one reads the record once more, and goes on at the locations found there. If they are
+//! the same, the chunks are lost.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 

@@ -80,7 +80,7 @@ struct Sent {
     index: Vec<IndexPack>,
 }
 
-/// Proof that every pack of a write is durable: whoever makes one has waited for all of them.
+/// Proof that every pack of a write is durable: its maker has waited for all of them.
 #[derive(Debug)]
 pub(crate) struct DurablePacks {
     pub places: ChunkPlaces,
@@ -119,7 +119,7 @@ impl Uploader {
         }
     }
 
-    /// Notes on this host which packs the store has, for whoever goes on if this write is cut short.
+    /// Notes the packs in the store on this host, so that a later write can go on from them.
     pub fn noting(self) -> Self {
         Self { is_noting: true, ..self }
     }

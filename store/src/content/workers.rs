@@ -64,7 +64,7 @@ pub mod at_once {
     }
 }
 
-/// Runs what waits beside whoever asks for it, so that it goes on while they compute. Dropped, it
+/// Runs work that waits beside the caller, so that it goes on while the caller computes. Dropped, it
 /// is given up.
 pub async fn beside<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
     let mut task = JoinSet::new();

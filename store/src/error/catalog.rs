@@ -50,7 +50,7 @@ pub struct Deleted {
     pub at_ms: u64,
     /// `user@host`.
     pub by: String,
-    /// Why, in the words of whoever deleted it.
+    /// Why, in the words of the person who deleted it.
     pub reason: String,
 }
 

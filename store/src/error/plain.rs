@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-/// One line, with whatever a terminal would act upon escaped.
+/// One line, with all characters escaped that a terminal would act upon.
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, &[])
 }

@@ -1,7 +1,7 @@
 //! `Event` tells what has happened to a lineage's pointer and lock, who did it and why.
 //!
 //! An event is born inside the write that makes it happen, in the block of the pointer, the
-//! lock or the record, and is then stored as an object of its own. Whoever replaces that
+//! lock or the record, and is then stored as an object of its own. A process that replaces that
 //! write first makes sure of the object, so that a process killed in between loses nothing.
 
 use serde::{Deserialize, Serialize};
@@ -155,7 +155,7 @@ pub struct Event {
     pub at_ms: u64,
     /// The run that did it.
     pub by: Actor,
-    /// Why, in the words of whoever did it. May be empty.
+    /// Why, in the words of the run that did it. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The short name of what the pointer named before it was moved.

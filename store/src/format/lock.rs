@@ -70,7 +70,7 @@ pub struct LockBlock {
     /// Fresh in every write, so that a holder knows its own from those of a twin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Nonce>,
-    /// Whether whoever wrote this showed the token of a lock that another process took.
+    /// Whether the writer showed the token of a lock that another process took.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_token: bool,
     /// Why the lock is free, until that is stored as an object of its own.
@@ -87,7 +87,7 @@ impl Lock {
         document::encode_contract(self)
     }
 
-    /// Reads `lock.json`, whoever wrote it.
+    /// Reads a `lock.json` of any program.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         document::decode_contract(bytes, limits::LOCK)
     }

@@ -101,7 +101,7 @@ impl Manifest {
         document::encode_contract(self)
     }
 
-    /// Reads a manifest, whoever wrote it.
+    /// Reads a manifest of any program.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::parse(bytes, limits::MANIFEST)?;
         document::check_schema(&fields, SCHEMA)?;

@@ -32,7 +32,7 @@ pub struct Pin {
     /// How long after its last write, by the server's clock, the pin holds.
     pub ttl_ms: u64,
     /// The session that builds on the snapshot, if this is its root: then the snapshot stays, in
-    /// whatever generation.
+    /// any generation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Session>,
     /// Fields that this code does not know. They are written back as they were read.

@@ -55,14 +55,14 @@ pub struct Block {
     pub flip_id: FlipId,
     /// The flips before this one, newest last.
     pub recent: Vec<FlipId>,
-    /// The claim of whoever holds the lock. Absent if nobody has claimed the pointer.
+    /// The claim of the lock's holder. Absent if nobody has claimed the pointer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Claim>,
     /// How the pointer came to name what it names, until that is stored as an object of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<Event>,
     /// Whether a program that knows only the contract was seen to move this pointer, or to have
-    /// held its lock: it will want an archive of whatever the pointer names next.
+    /// held its lock: it will want an archive of the pointer's next target.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub contract_only_seen: bool,
     /// Fields that this code does not know. They are written back as they were read.
@@ -114,7 +114,7 @@ impl Pointer {
         document::encode_contract(self)
     }
 
-    /// Reads `latest.json`, whoever wrote it.
+    /// Reads a `latest.json` of any program.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         document::decode_contract(bytes, limits::POINTER)
     }

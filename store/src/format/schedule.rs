@@ -1,7 +1,7 @@
 //! `Schedule` says when work that is due again and again was last done, and by whom.
 //!
-//! Servers take turns by compare-and-swap: who writes the next `fence` has the turn. Whoever had the one before
-//! finds that when it looks, and ends.
+//! Servers take turns by compare-and-swap: the server that writes the next `fence` has the turn. The one that
+//! had the turn before finds that when it looks, and ends.
 
 use serde::{Deserialize, Serialize};
 

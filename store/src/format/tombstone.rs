@@ -53,7 +53,7 @@ pub struct Deletion {
     pub at_ms: u64,
     /// The person who decided it.
     pub by: Operator,
-    /// Why, in the words of whoever decided it. May be empty.
+    /// Why, in the words of the person who decided it. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Snapshots that there were when it was decided.
@@ -68,7 +68,7 @@ pub struct Deletion {
 }
 
 impl Deletion {
-    /// For whoever wants what was deleted.
+    /// The deletion, for an error about the thing that was deleted.
     pub fn told(&self) -> Deleted {
         Deleted { at_ms: self.at_ms, by: self.by.name(), reason: self.reason.clone() }
     }

@@ -75,8 +75,8 @@ pub fn is_plain_xattr(name: &[u8]) -> bool {
     name.starts_with(PLAIN_XATTRS)
 }
 
-/// Set-user-id and set-group-id bits, and extended attributes beside `user.*`, are *special*: what
-/// they lend are the rights of whoever makes the file, and a tree may be anybody's.
+/// Set-user-id and set-group-id bits, and extended attributes beside `user.*`, are *special*: they lend the
+/// rights of the user who makes the file, and a tree may be anybody's.
 impl Meta {
     /// Whether it has a mode or an attribute that lends rights.
     pub fn is_special(&self) -> bool {

@@ -1,7 +1,8 @@
 //! `WorkInProgress` is `wip.json`: it names the newest snapshot that a run has stored while it goes on.
 //!
-//! The snapshot has a record like any other, with the tag [`WIP`](crate::name::WIP), and the pointer does not name it. This document
-//! only tells whoever opens the lineage next that there is one, without a look at all records.
+//! The snapshot has a record like any other, with the tag [`WIP`](crate::name::WIP), and the pointer does not
+//! name it. This document only tells the next process that opens the lineage that there is one, without a
+//! look at all records.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +34,7 @@ pub struct WorkInProgress {
     pub chrome_major_version: ChromeMajor,
     /// The record of the snapshot.
     pub record: RecordId,
-    /// The session whose changes it has, on the host of whoever saved it.
+    /// The session whose changes it has, on the host that saved it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<RecordId>,
     /// When it was saved, by the clock of who saved it.

@@ -85,7 +85,7 @@ impl Removal<'_> {
     }
 }
 
-/// Opens a directory so that it can be emptied, whatever its mode is.
+/// Opens a directory so that it can be emptied, in spite of its mode.
 fn open<P: rustix::path::Arg + Copy>(dir: impl AsFd, path: P) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = match openat(dir.as_fd(), path, flags, Mode::empty()) {

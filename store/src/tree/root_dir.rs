@@ -1,7 +1,7 @@
 //! `RootDir` opens entries below one directory, and nothing else.
 //!
 //! The kernel resolves every path beneath the directory and refuses symbolic links, so
-//! neither a hostile tree nor a race with whoever owns the directory leads outside.
+//! neither a hostile tree nor a race with the directory's owner leads outside.
 
 use std::{
     io,

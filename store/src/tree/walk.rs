@@ -108,7 +108,7 @@ pub struct Found {
     pub file: Option<FoundFile>,
 }
 
-/// How many entries the threads of a walk are ahead of whoever takes them, at most.
+/// How many entries the threads of a walk are ahead of the caller, at most.
 const AHEAD: usize = 4096;
 
 /// Decides by path.

@@ -11,7 +11,7 @@
 //! needed. A replace or delete holds the key's lock while it compares and renames or
 //! unlinks, so between its look and its act no other replace or delete can come, and no
 //! create either because the key exists. A reader sees one whole file: it reads the
-//! inode it opened, whatever the name means by then. Directories are never removed, so
+//! inode it opened, even if the name means another by then. Directories are never removed, so
 //! one that was synced into its parent stays there.
 //!
 //! Why a listing misses nothing: an entry that stays as it is while a folder is read is

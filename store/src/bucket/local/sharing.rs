@@ -1,6 +1,6 @@
-//! Decides who may read what is stored.
+//! Decides which users may read stored objects.
 //!
-//! Profiles hold secrets, so files and folders are their owner's alone, whatever the umask says
+//! Profiles hold secrets, so files and folders are their owner's alone, under any umask
 //! and however open the directory is that somebody has made for the store. There is one way to
 //! share: a directory that its group may write to, or that nobody outside of the group may use,
 //! was made so for the group, and the group gets what it has there. All others never get anything.

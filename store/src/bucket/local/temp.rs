@@ -44,7 +44,7 @@ impl Temp {
         fs::hard_link(&self.path, to)
     }
 
-    /// Gives the file another name, in place of whatever has it.
+    /// Gives the file another name, in place of the file that has it.
     pub(super) fn rename(mut self, to: &Path) -> io::Result<()> {
         fs::rename(&self.path, to)?;
         self.renamed = true;

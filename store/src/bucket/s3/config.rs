@@ -74,7 +74,7 @@ pub struct S3Config {
     /// The checksum that this server is known to verify; without it none is sent until a verdict tells.
     pub checksum: Option<Checksum>,
     /// Whether this server is known to honour `If-Match` on DELETE. One that ignores it
-    /// would delete whatever is there, so without that knowledge none is sent.
+    /// would delete any version, so without that knowledge none is sent.
     pub conditional_delete: bool,
     /// How long to wait for a connection.
     pub connect_timeout: Duration,

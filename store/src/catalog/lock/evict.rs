@@ -97,7 +97,7 @@ impl LineageHandle {
         })
     }
 
-    /// Takes the lock away whoever holds it, even one that cannot be read. `None` if there
+    /// Takes the lock away from any holder, even a lock that cannot be read. `None` if there
     /// was nothing to take.
     ///
     /// The claim goes first: a holder that lives would else take the free lock again when it

@@ -231,7 +231,7 @@ impl Hold {
         flipped
     }
 
-    /// Stores the event of a flip, which the pointer carries until then. Whoever moves the pointer next does so, too.
+    /// Stores the event of a flip, which the pointer carries until then. Else the pointer's next mover does.
     pub async fn tell(&self, event: &Event) {
         self.handle.store_event(event).await;
     }

@@ -24,7 +24,7 @@ pub(super) struct Ticket {
     path: PathBuf,
     /// The ticket right before it, when the line was last read.
     before: Option<PathBuf>,
-    /// Its flock says that whoever waits lives.
+    /// Its flock says that the waiting process lives.
     _file: File,
 }
 

@@ -81,7 +81,7 @@ impl LineageHandle {
         Err(Error::Conflict { what: format!("the pointer of {}", self.lineage) })
     }
 
-    /// Takes the claim off the pointer, whoever made it: it can then neither move the pointer
+    /// Takes any claim off the pointer: its holder can then neither move the pointer
     /// nor take its lock again.
     pub(in crate::catalog) async fn withdraw_claim(&self) -> Result<()> {
         if !self.rules.drop_lease {

@@ -21,9 +21,9 @@ pub struct SeenPointer {
     pub(in crate::catalog) pointer: VersionedPointer,
 }
 
-/// Proof that a flip from one version of the pointer may be tried: after that version was known, the lock was ours
-/// and the record was made live. Whoever takes the lock or trashes the record after that changes the pointer, so the
-/// flip fails.
+/// Proof that a flip from one version of the pointer may be tried: after that version was known, the lock was
+/// ours and the record was made live. A process that takes the lock or trashes the record after that changes
+/// the pointer, so the flip fails.
 #[derive(Clone, Debug)]
 pub struct VerifiedFlip(Box<(SeenPointer, Record)>);
 

@@ -2,7 +2,7 @@
 //!
 //! Before the pointer is moved, the flip's id and the last move that was seen are written down
 //! where they survive. A flip is made once: if the pointer remembers its id, it was made, and
-//! whoever has moved the pointer since wanted that. Whoever asks has claimed the pointer, so that
+//! later moves of the pointer were meant. The caller has claimed the pointer, so that
 //! an attempt which is still on its way can no longer arrive.
 
 use super::{ATTEMPTS, LineageHandle, VersionedPointer, successor, swap::Swap};

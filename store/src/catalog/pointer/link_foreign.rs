@@ -5,8 +5,8 @@ use crate::{Result, format::event::EventKind, id::RecordId};
 
 impl LineageHandle {
     /// Notes in `before`, which names an archive that is no record's, that `target` was made of
-    /// it. What the pointer says to everybody else stays as it is, and so does whoever has
-    /// claimed it; so no lock is needed. `false` if it cannot be said that this was done: the
+    /// it. All else in the pointer stays as it is, and so does its claim; so no lock is
+    /// needed. `false` if it cannot be said that this was done: the
     /// caller looks again.
     pub async fn recognise(&self, before: &VersionedPointer, target: RecordId) -> Result<bool> {
         let old = before.pointer.block();

@@ -7,7 +7,7 @@
 //!
 //! Stored frames lie in segments, so that a few hundred files hold any number of chunks. A
 //! segment takes its whole size from the disk when it is made, and counts as that, so the
-//! limits hold before a byte is inserted, whoever else inserts at the same time. One process
+//! limits hold before a byte is inserted, even if other processes insert at the same time. One process
 //! appends to a segment and holds its flock meanwhile; the least recently used segment that
 //! nobody appends to is evicted first.
 //!

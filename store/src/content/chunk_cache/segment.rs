@@ -192,7 +192,7 @@ impl Appender {
         Ok(Self { name, file, slots: 0, end: DATA_START, capacity })
     }
 
-    /// One that whoever made it has left with room for `len` bytes.
+    /// A segment that its maker has left with room for `len` bytes.
     pub fn adopt(folder: &Path, segment_bytes: u32, len: usize) -> Option<Self> {
         let names =
             fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());

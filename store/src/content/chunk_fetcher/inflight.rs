@@ -30,7 +30,7 @@ type Landing = watch::Sender<Option<Outcome>>;
 pub(super) struct Flight(watch::Receiver<Option<Outcome>>);
 
 impl Flight {
-    /// Whether it will never land: whoever fetched it is gone.
+    /// Whether it will never land: its fetcher is gone.
     fn is_lost(&self) -> bool {
         self.0.has_changed().is_err() && self.0.borrow().is_none()
     }

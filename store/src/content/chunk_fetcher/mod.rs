@@ -1,12 +1,12 @@
 //! `ChunkFetcher` fetches chunks of a snapshot when they are needed and not before.
 //!
 //! A chunk comes from memory, from this host's disk, or from the bucket, and is checked
-//! against its id whatever it comes from. What several readers miss at once is fetched once.
-//! A request belongs to nobody who waits for it: a reader that gives up takes nothing from
-//! the others, and what fails is forgotten, so that the next reader tries again.
+//! against its id in each case. A chunk that several readers miss at once is fetched once.
+//! A request belongs to none of the readers that wait for it: one that gives up takes nothing from
+//! the others, and a failure is forgotten, so that the next reader tries again.
 //!
 //! Demand never queues behind prefetching: each has request slots of its own, and a prefetch
-//! that has not got its slot yet holds no chunk back from whoever wants it now.
+//! that has not got its slot yet holds no chunk back from a reader that wants it now.
 
 mod inflight;
 mod memory;
@@ -82,7 +82,7 @@ impl Limits {
         }
     }
 
-    /// How long a reader waits for a chunk, whatever the store does.
+    /// How long a reader waits for a chunk at most.
     pub(super) fn longest_wait(&self) -> Duration {
         if self.deadline.is_zero() { self.patience } else { self.deadline }
     }
@@ -259,7 +259,7 @@ impl ChunkFetcher {
     }
 
     /// As [`Self::prefetch`]; where packs are files, these are also decompressed and verified,
-    /// so that whoever reads many small files one after another does not wait for that.
+    /// so that a reader of many small files one after another does not wait for that.
     pub fn prepare(self: &Arc<Self>, mut pieces: Vec<Piece>) {
         if self.local.is_none() {
             return self.prefetch(pieces);

@@ -229,7 +229,7 @@ impl SnapshotTree {
         Ok(self.before[at] + place as u64)
     }
 
-    /// How many entries come before whatever follows `path` and all below it.
+    /// How many entries come before the first one after `path` and all below it.
     pub async fn rank_after(&self, path: &TreePath) -> Result<u64> {
         if path.is_root() {
             return Ok(self.len());

@@ -1,7 +1,7 @@
 //! `Segments` fetches, verifies and decodes single segments of a tree, and holds those that were read last.
 //!
-//! Segments that follow each other mostly lie side by side in a pack. Whoever needs one often needs the next, so
-//! some that follow are fetched in the same request.
+//! Segments that follow each other mostly lie side by side in a pack. A reader of one often needs the next,
+//! so some that follow are fetched in the same request.
 
 use std::{
     collections::HashMap,
@@ -222,7 +222,7 @@ impl Segments {
     }
 
     /// The segment at this place, if it is in memory or on this host's disk. One that is damaged counts as
-    /// missing: whoever reads it then is told.
+    /// missing: the read that follows reports it.
     pub fn now(&self, at: usize) -> Option<Arc<Part>> {
         if let Some(part) = self.held.lock().get(at) {
             return Some(part);

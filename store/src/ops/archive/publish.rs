@@ -1,7 +1,7 @@
 //! Puts a snapshot's archive and manifest where programs look that know only the contract.
 //!
 //! 1. The archive is written to a file: its name is its digest, which no other publication has.
-//! 2. The record says what is on its way, so that whatever is left of it has an owner.
+//! 2. The record names the upload, so that every remnant of it has an owner.
 //! 3. Archive, then manifest. A listing afterwards must show both, else neither stays.
 //! 4. The record names the archive, by replacing the very version of 2: a collection that took
 //!    the publication for dead has replaced it, and then nothing stays. Both must be listed
@@ -319,7 +319,7 @@ async fn withdraw(handle: &LineageHandle, record: Record, version: Version, seal
     }
 }
 
-/// The record names the archive. Whoever has replaced it meanwhile is heard: a tag does not
+/// The record names the archive. A change of the record meanwhile is looked at: a tag does not
 /// matter, a deletion or a collection does.
 async fn confirm(
     handle: &LineageHandle,
@@ -364,8 +364,8 @@ fn expects(record: &Record, sha: &Sha256) -> bool {
         .is_some_and(|publishing| publishing.archive_sha256 == *sha && !publishing.abandoned)
 }
 
-/// Removes what has arrived since somebody else has given it up, as the record says by now. A
-/// record that is trashed may be live again: whoever deletes it removes what it names.
+/// Removes the uploads of a publication that another process has given up, as the record says by now. A
+/// record that is trashed may be live again: a deletion removes the archives that it names.
 async fn clear(handle: &LineageHandle, now: &Record, seal: Seal, sha: &Sha256) -> Result<()> {
     let given_up = match now.state {
         State::Live => named(now) != Some(*sha) && !expects(now, sha),

@@ -141,7 +141,7 @@ impl Burial<'_> {
         }
     }
 
-    /// Once no profile is left: whatever else lies below the tenant's prefixes.
+    /// Removes all other objects below the tenant's prefixes, once no profile is left.
     async fn tenant(&self) -> Result<u64> {
         let tenant = &self.store.tenant;
         let (catalog, _) = list_all(&*self.store.bucket, &layout::snapshots(tenant), Depth::All).await?;

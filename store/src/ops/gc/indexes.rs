@@ -1,6 +1,6 @@
 //! Rewrites indexes without packs that are gone, and merges them when there are too many.
 //!
-//! An index is a hint: whatever happens to one costs deduplication, never data.
+//! An index is a hint: its loss costs deduplication, never data.
 
 use std::collections::HashSet;
 

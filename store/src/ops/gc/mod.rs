@@ -10,7 +10,7 @@
 //!    replacement of the document what goes, without what is needed after all. Then index
 //!    entries go, then packs, and the document stays as *swept* for [`ENDED_FOR`].
 //!
-//! Why nothing is lost: whoever publishes a reference to a condemned pack has either read
+//! Why nothing is lost: a write that publishes a reference to a condemned pack has either read
 //! the document after its lease existed, and does not; or its lease existed before the
 //! document was armed, so it is a blocker, and the second mark comes after its end. A writer
 //! that is only slow is revoked on its own record, which it must replace to publish.
@@ -76,7 +76,7 @@ pub struct Options {
     /// How much of the packs that are needed may be content that is not, in percent. Beyond it
     /// the worst are emptied; with 100 none ever is.
     pub max_unused_percent: u64,
-    /// While less than this is unused, nothing is repacked, whatever its share.
+    /// While less than this is unused, nothing is repacked, even if its share is large.
     pub min_unused_bytes: u64,
     /// A repack never stores beyond this, old and new packs counted together.
     pub quota_bytes: Option<u64>,

@@ -23,7 +23,7 @@ use crate::{
 const LEAST_FOR_A_TREE: u64 = 16 << 20;
 /// At most so much is emptied by one write.
 const MOST_BYTES: u64 = 4 << 30;
-/// So many frames are moved together, and so many packs looked at, whatever memory there is.
+/// So many frames are moved together, and so many packs looked at, even if memory is short.
 const FEWEST: usize = 1000;
 
 /// How far emptying packs has come.

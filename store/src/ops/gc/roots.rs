@@ -258,7 +258,7 @@ impl Marks {
         Ok(())
     }
 
-    /// Marks the targets of pointers and pins, which are roots whatever their state.
+    /// Marks the targets of pointers and pins, which are roots in any state.
     async fn mark_named(&mut self, store: &TenantStore, rules: Rules, rehearsal: &DryRun) -> Result<()> {
         let pinned = self.pins.iter().filter(|found| found.holds);
         let pinned = pinned.map(|found| (found.pin.record, found.pin.kept_generation()));

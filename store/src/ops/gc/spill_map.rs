@@ -1,7 +1,7 @@
 //! `SpillMap` maps packs to something about each, in no more memory than is allowed.
 //!
 //! Beyond that the lines are sorted into a file without a name, which goes with the process.
-//! Two lines about one pack are added up, in whatever order they come.
+//! Two lines about one pack are added up, in any order.
 
 use std::{
     collections::{BTreeMap, HashSet},

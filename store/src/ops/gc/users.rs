@@ -15,7 +15,7 @@ use crate::{
 const REQUESTS_AT_ONCE: usize = 16;
 /// The approximate memory of one snapshot's need for one pack.
 const NEED_BYTES: u64 = 8;
-/// So many are kept, whatever memory there is.
+/// So many are kept, even if memory is short.
 const FEWEST_NEEDS: usize = 1000;
 
 /// A pack, and how much of it is needed at least.

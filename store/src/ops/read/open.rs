@@ -171,14 +171,14 @@ pub struct Locked {
     pub opened: Result<Option<OpenedTree>>,
     /// The work in progress of a run that did not end; nobody has continued it yet.
     pub in_progress: Option<WorkInProgress>,
-    /// Of the session that was named. Whoever begins it makes [sure](Roots::ensure) of the one on
-    /// the snapshot it builds on.
+    /// The roots of the session that was named. The process that begins it makes [sure](Roots::ensure) of the
+    /// one on the snapshot it builds on.
     pub roots: Option<Arc<Roots>>,
 }
 
 /// Takes the lock, claims the pointer, and reads what it names. Without a `major` the newest
 /// lineage that has a snapshot is meant; with one, the profile need not exist yet. `session` is
-/// for whoever will write.
+/// for a process that will write.
 pub async fn locked(
     store: &Store,
     name: &ProfileName,
@@ -257,7 +257,7 @@ async fn in_progress(store: &TenantStore, lineage: &Lineage) -> Option<WorkInPro
     .map(|hint| hint.wip)
 }
 
-/// Roots what the pointer names. Whoever begins the session finds out whether that counts.
+/// Roots the pointer's target. The process that begins the session finds out whether that counts.
 async fn root_early(roots: Option<&Roots>, lineage: &Lineage, seen: Option<&VersionedPointer>) {
     let target = seen.map_or(Target::Nothing, |read| read.pointer.target());
     if let (Some(roots), Target::Record(record)) = (roots, target)
@@ -283,7 +283,7 @@ pub struct Unlocked {
 }
 
 /// Pins a snapshot, keeps it pinned and reads its metadata: the one that is named, else the
-/// current one. `session` is for whoever will write.
+/// current one. `session` is for a process that will write.
 pub async fn pinned(
     store: &Store,
     name: &ProfileName,

@@ -1,7 +1,7 @@
 //! Writes a snapshot to a directory: every byte verified, all of it or none of it.
 //!
-//! The tree is read part by part. Requests run ahead of the threads that verify, decompress and write; a bounded
-//! queue lies between them. A file gets its attributes from whoever writes its last chunk.
+//! The tree is read part by part. Requests run ahead of the threads that verify, decompress and write; a
+//! bounded queue lies between them. The thread that writes a file's last chunk sets its attributes.
 
 mod parts;
 mod selection;

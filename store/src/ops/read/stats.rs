@@ -1,6 +1,6 @@
 //! `stats` counts how much a tenant has stored, by kind, and how much that stands for.
 //!
-//! Costs two listings and one request per record, whatever the size of the content.
+//! Costs two listings and one request per record, for content of any size.
 
 use std::{collections::BTreeSet, iter::Sum};
 
@@ -55,7 +55,7 @@ pub struct Stats {
     pub meta_packs: Tally,
     /// The indexes.
     pub indexes: Tally,
-    /// The records, whatever their state.
+    /// The records, in all states.
     pub records: Tally,
     /// All else: pointers, locks, events, pins, condemned packs' documents, configuration, tombstones, archives.
     pub other: Tally,

@@ -80,8 +80,8 @@ async fn end_record(handle: &LineageHandle, id: RecordId, reason: &str) -> Resul
     Err(Error::Conflict { what: format!("record {id} of {}", handle.lineage()) })
 }
 
-/// All archives but those of snapshots that are still there, whoever has stored them. Manifests
-/// first: what has a manifest has an archive.
+/// Removes all archives, of any program, but those of snapshots that are still there. Manifests
+/// go first, so that a manifest always has its archive.
 async fn remove_archives(handle: &LineageHandle) -> Result<()> {
     let (store, lineage) = (handle.store(), handle.lineage());
     let (listed, _) = list_all(&*store.bucket, &layout::lineage(lineage), Depth::Children).await?;

@@ -1,9 +1,9 @@
 //! Deletes a whole profile, or all profiles of a tenant.
 //!
-//! 1. Look: who holds a lock, which sessions build on a snapshot, who reads one. Anybody stops it.
+//! 1. Look for holders of locks, sessions that build on a snapshot, and readers. Any of them stops it.
 //! 2. The tombstone is written: from then on nobody makes a first snapshot current.
-//! 3. What there is is listed, and every pointer is emptied: whoever had claimed one is fenced off,
-//!    and no reader, of whatever program, is led to what goes.
+//! 3. All objects are listed, and every pointer is emptied: holders of claims are fenced off,
+//!    and no reader, of any program, is led to objects that go.
 //! 4. Records end: snapshots become tombstones with their archives, as when each is deleted by
 //!    itself, and writes are revoked. Then all other archives go.
 //! 5. Collections do the rest, and leave the tombstone alone: see [`gc`](super::gc).

@@ -41,7 +41,7 @@ pub struct Survey {
     pub stored_bytes: u64,
     /// The names that operators gave some of them.
     pub tags: BTreeSet<String>,
-    /// Archives in the store, whoever stored them.
+    /// Archives in the store, of any program.
     pub archives: u64,
     /// Archives that another program has stored.
     pub foreign: u64,

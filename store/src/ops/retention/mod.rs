@@ -5,8 +5,8 @@
 //! by the store's clock and by which was built on which; a host's clock decides nothing. [`apply`] carries a plan out, and looks again at
 //! each snapshot before it goes: what was tagged, mounted or made current meanwhile stays.
 //!
-//! Never removed, whatever the rules: the current snapshot, mounted ones, those that unfinished
-//! sessions build on, tagged ones, the last one of a profile, and everything of a profile whose pointer another program moved.
+//! Never removed by any rule: the current snapshot, mounted ones, those that unfinished sessions build on,
+//! tagged ones, the last one of a profile, and everything of a profile whose pointer another program moved.
 //! One that was held back waits for [`HELD_BACK_FOR`] for somebody to decide about it, if it is
 //! among the newest [`HELD_BACK_MOST`] such; until then no rule counts it, so that it takes no
 //! other's place.
@@ -33,8 +33,8 @@ use crate::{
     name::Lineage,
 };
 
-/// How long a snapshot that was held back, or that a run has left as its work in progress, stays whatever the rules
-/// say: long enough to be looked at after a weekend and a holiday.
+/// How long no rule removes a snapshot that was held back, or that a run has left as its work in
+/// progress: long enough to be looked at after a weekend and a holiday.
 pub const HELD_BACK_FOR: Duration = Duration::from_secs(7 * 86_400);
 /// Of a profile, only so many of them, the newest: one that is held back every few minutes
 /// must not fill the store.

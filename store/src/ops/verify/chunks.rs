@@ -34,7 +34,7 @@ type Checked = (Fetch<Crc>, Result<(u64, Vec<(u64, String)>)>);
 
 impl Check<'_> {
     /// Looks whether each chunk is where it should be, and reads those that were not read yet.
-    /// Every file is named that needs a damaged one, whoever else needs it too.
+    /// Names every file that needs a damaged one.
     pub(super) async fn chunks(
         &mut self,
         record: &Record,

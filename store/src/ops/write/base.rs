@@ -112,7 +112,7 @@ impl SnapshotWriter {
     }
 
     /// Looks at the base again: since it was read, a repair may have found some of it damaged, or
-    /// have stored it elsewhere. Whoever starts one from now on finds this write under way.
+    /// have stored it elsewhere. A repair that starts from now on finds this write under way.
     pub async fn follow_base(&mut self) -> Result<()> {
         let Some(before) = &self.base else { return self.lease.look_at_packs().await };
         let now = match self.base_now(before).await? {

@@ -88,7 +88,7 @@ pub struct Base {
     pub tree: Arc<SnapshotTree>,
 }
 
-/// A snapshot that was stored, as whoever goes on from it wants it.
+/// A snapshot that was stored, for a mount that goes on from it.
 #[derive(Debug)]
 pub struct Stored {
     /// The record of the snapshot.

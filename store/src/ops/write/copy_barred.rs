@@ -2,7 +2,7 @@
 //!
 //! A commit that a collection ran beside may have published references to packs which that
 //! collection had just emptied. They are pardoned in time; until then nothing may refer to
-//! them anew, so whoever builds on that commit takes their frames into packs of its own.
+//! them anew, so a write that builds on that commit takes their frames into packs of its own.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -116,8 +116,8 @@ impl SnapshotWriter {
         Ok(moved)
     }
 
-    /// The chunks that this write neither stores nor may refer to, once each, with their length. A damaged chunk
-    /// stays so: whoever builds on it has no other.
+    /// The chunks that this write neither stores nor may refer to, once each, with their length. A damaged
+    /// chunk stays so: a write that builds on it has no other.
     pub(super) async fn not_in_base(&self, tree: &mut NewTree) -> Result<BTreeMap<ChunkId, u32>> {
         let is_not_lost = |known: &DedupIndex, id: &ChunkId| known.locate_lost(id).is_none();
         Ok(self.lacking_in(tree, is_not_lost).await?.into_iter().collect())

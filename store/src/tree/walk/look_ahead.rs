@@ -1,7 +1,7 @@
 //! `LookAhead` reads a directory's entries on several threads, a bounded number ahead of the walk.
 //!
-//! Threads always look at what comes next in the order of the tree. Whoever waits for a part that nobody has begun
-//! looks at it itself, so that the bound keeps nobody waiting for ever.
+//! Threads always look at the next part in the order of the tree. A caller that waits for a part that no
+//! thread has begun looks at it itself, so that the bound keeps nobody waiting for ever.
 
 use std::{
     collections::{BTreeMap, HashMap},

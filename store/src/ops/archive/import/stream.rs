@@ -55,8 +55,8 @@ pub(super) struct Read {
 type Stream = Box<dyn io::Read + Send>;
 
 impl ImportJob {
-    /// Reads all of the archive. If it is not the one the manifest is about, that is what is
-    /// wrong with it, whatever else is.
+    /// Reads all of the archive. If it is not the one that the manifest describes, that is the error,
+    /// before all others.
     pub fn read(&self, ingest: &Ingest, stream: Stream, progress: &dyn Progress) -> Result<Read> {
         ingest.stream(self.threads, |feed| {
             let intake = match self.form {

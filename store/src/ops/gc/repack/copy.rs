@@ -3,7 +3,7 @@
 //! Some parts of packs are read ahead and two packs are on their way, so memory is bounded by the
 //! pack size.
 //! Frames that are the same are stored once, and the others go with their packs. One id is not enough for
-//! that: of two that differ, one may be wrong, and whoever needs the other must not suffer for it.
+//! that: of two that differ, one may be wrong, and a snapshot that needs the other must not suffer for it.
 
 use std::collections::HashMap;
 

@@ -6,7 +6,7 @@
 //! 1. The frames that are needed are copied as they are into new packs; then the tables that
 //!    say where they lie are written anew, and the index of the new packs.
 //! 2. For each record: **read it, then make sure that the lease is still ours, then replace
-//!    the very record that was read**. Whoever revokes the lease touches the records it lists
+//!    the very record that was read**. A process that revokes the lease touches the records it lists
 //!    after that, so a replacement that comes later fails.
 //! 3. The lease ends. Nothing refers to the old packs now but readers; a collection condemns
 //!    them like any others.

@@ -37,7 +37,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Brings the mark of a snapshot up to date, whatever others do to its record meanwhile. Says
+    /// Brings the mark of a snapshot up to date, beside other changes of its record. Says
     /// whether it has one then.
     async fn settle_mark(&self, lineage: &Lineage, record: &Record, before: &DamagedFrames) -> Result<bool> {
         let handle = LineageHandle::new(self.store.clone(), lineage.clone(), Default::default());

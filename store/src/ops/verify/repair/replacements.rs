@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// This host's cache, and other packs. Nothing is believed: whatever is found is checked
+/// This host's cache, and other packs. Nothing is believed: every frame found is checked
 /// against its id, and copied. So it does not matter if a pack is condemned.
 pub(super) struct Copies<'a> {
     store: &'a TenantStore,

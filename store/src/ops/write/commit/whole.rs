@@ -46,7 +46,7 @@ pub struct Base {
     pub metadata: Arc<Metadata>,
 }
 
-/// A snapshot that was stored, as whoever goes on from it wants it.
+/// A snapshot that was stored, for a mount that goes on from it.
 #[derive(Debug)]
 pub struct Stored {
     /// The record of the snapshot.

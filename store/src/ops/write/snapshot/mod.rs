@@ -70,7 +70,7 @@ pub struct Request {
     pub max_bytes: Option<u64>,
     /// How much the tenant may have stored when this is done; more is refused.
     pub quota_bytes: Option<u64>,
-    /// Read every file, whatever its state says.
+    /// Read every file, even if its state is the same.
     pub rescan: bool,
     /// How many bytes of the tenant's indexes to look at.
     pub index_budget: u64,

@@ -38,7 +38,7 @@ const LARGE_BYTES: u64 = 128 << 10;
 
 /// Up to so many files that must be read are kept at hand. To find more, the walk's log is gone through.
 const FEW_FILES: usize = 1024;
-/// The names of so many entries near the top are kept at hand, for whoever guesses by them.
+/// The names of so many entries near the top are kept at hand, for guesses.
 const TOP_NAMES: usize = 4096;
 
 /// Up to so many changes since the last time are kept at hand. If there are more, the tree is cut anew.
