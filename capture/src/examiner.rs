@@ -235,7 +235,7 @@ fn of_profiles(census: &Census) -> Census {
     Census { databases: databases.collect() }
 }
 
-/// The databases that whoever opens them recovers first, as after a power failure, and from what.
+/// The databases that are recovered when they are opened, as after a power failure, each with its source.
 fn recovered(found: &Examination) -> Vec<Recovered> {
     let recovered = |path: &Path, from: &str| Recovered {
         path: shown(path),

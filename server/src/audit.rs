@@ -80,7 +80,7 @@ impl Audit {
         }
     }
 
-    /// Writes the line, and returns the status. Whatever changes something, or was to, is told to everybody who keeps the log.
+    /// Writes the line, at `info` if the request was to change something, and returns the status.
     pub(crate) fn tell(&self, answer: &Answer) -> StatusCode {
         let answered = match answer {
             Ok(response) => response.status(),

@@ -62,7 +62,7 @@ impl Listen {
         }
     }
 
-    /// Whether requests leave this host, where whoever is on the way can read them.
+    /// Whether requests leave this host, where others on the way can read them.
     pub fn is_exposed(&self) -> bool {
         matches!(self, Self::Address(address) if !address.ip().is_loopback())
     }

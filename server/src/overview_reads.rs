@@ -86,7 +86,7 @@ impl OverviewReads {
         self.keeper.tenants(scope)
     }
 
-    /// Reads the cache, and from then on whatever somebody asks for, until the server stops.
+    /// Reads the cache, and then the tenants that callers ask for, until the server stops.
     pub(crate) fn begin(self: &Arc<Self>, engine: &Engine, stopping: Interrupt) {
         // What it asks the store for has a name of its own there, and in the log.
         let name = clock::new_record_id().to_string();

@@ -52,7 +52,7 @@ impl Stamp {
         Self([inode, size, metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()])
     }
 
-    /// Whether it is so old that whatever changes the file from now on changes it, too.
+    /// Whether it is so old that every later change of the file changes it, too.
     fn is_settled(&self) -> bool {
         let Self([.., seconds, nanoseconds]) = self;
         let changed =

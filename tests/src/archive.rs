@@ -129,7 +129,7 @@ impl Reader {
         }
     }
 
-    /// Takes away what this reader does not restore, whatever an archive says.
+    /// Takes away the attributes that this reader does not restore.
     pub fn forget(self, seen: &mut BTreeMap<PathBuf, Seen>) {
         for (path, entry) in seen {
             if matches!(self, Self::Python | Self::Rust) {

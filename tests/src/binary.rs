@@ -121,7 +121,7 @@ impl Host {
         Running { child: command.spawn().unwrap(), stdout, stderr }
     }
 
-    /// Has the command run on this host, with nothing of whoever runs the tests.
+    /// Has the command run on this host, without the environment of the tests.
     pub fn prepare(&self, command: &mut Command) {
         for (name, _) in env::vars_os() {
             let text = name.to_string_lossy();

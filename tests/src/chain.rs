@@ -1,7 +1,7 @@
 //! `chain` has many writers move one pointer, and tells whether their moves form one chain.
 //!
-//! Every pointer remembers the writes before it. What the writers saw of that, put
-//! together, tells the order of all writes, whatever the clocks say.
+//! Every pointer remembers the writes before it. The writers' views of that, put
+//! together, tell the order of all writes, in spite of any clock.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -41,7 +41,7 @@ impl Interrupter {
         Self::before(inner, Verb::GetRange, prefix, deed)
     }
 
-    /// Before the call of this number, whatever it is; the first is 1. Listings do not count.
+    /// Before the call of this number, of any kind; the first is 1. Listings do not count.
     pub fn at(inner: Arc<dyn Bucket>, number: usize, deed: Deed) -> Self {
         let (mut calls, mut deed) = (0, Some(deed));
         let trap: Trap = Box::new(move |_, _| {

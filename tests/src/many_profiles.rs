@@ -1,7 +1,7 @@
 //! `many_profiles` makes up a store with many tenants, profiles and snapshots, of real records, pointers and locks.
 //!
-//! Everything is written behind the store's back, which is quicker, and all the same for whoever reads. The content of
-//! the snapshots is that of one small capture for each tenant.
+//! Everything is written behind the store's back, which is quicker, and all the same for readers. The content
+//! of the snapshots is that of one small capture for each tenant.
 
 use std::{
     fs,

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::{cookie_databases::cookie_databases, devtools::Endpoint};
 use crate::{cookies::NOBODY, profile_dir::with_suffix};
 
-/// More than what Chrome waits for, so that its count ends whatever it had counted before.
+/// More than Chrome waits for, so that its count ends, however far it had counted before.
 const CHANGES: usize = 1040;
 const COOKIES: usize = 2;
 /// When the cookies go by themselves.

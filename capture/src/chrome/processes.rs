@@ -142,7 +142,7 @@ impl Seen {
         self.is_credible() && !self.arguments.is_child && (started_on_it || holds_lock)
     }
 
-    /// Whether it can have to do with the directory, whatever it says of itself.
+    /// Whether it can have to do with the directory; its own arguments do not count.
     fn is_credible(&self) -> bool {
         self.may_write || self.files.as_ref().is_some_and(|files| !files.writable.is_empty())
     }

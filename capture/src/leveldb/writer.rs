@@ -34,7 +34,7 @@ pub(super) fn log(records: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// One record as it is, whatever its type.
+/// One record as it is, of any type.
 pub(super) fn physical(file: &mut Vec<u8>, kind: u8, payload: &[u8]) {
     let crc = crc32c::crc32c_append(crc32c::crc32c(&[kind]), payload);
     file.extend(masked(crc).to_le_bytes());

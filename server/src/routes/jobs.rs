@@ -136,7 +136,7 @@ pub struct ReapBody {
 pub struct VerifyBody {
     /// For this tenant alone; for all if it is not said, which needs a token for all.
     pub tenant_id: Option<Tenant>,
-    /// Repair nothing, whatever else is said.
+    /// Repair nothing, even with `repair`.
     #[serde(default)]
     pub dry_run: bool,
     /// Look for content in its place, and read none of it.

@@ -1,4 +1,4 @@
-//! `Forge` writes objects as a hostile tenant can: all digests are right, and what they say is whatever one likes.
+//! `Forge` writes objects as a hostile tenant can: all digests are right, and their content says anything.
 //!
 //! A forged snapshot takes the place of the current one of a lineage, in a store that is a directory.
 //! Trees are written by an encoder of the tests' own, which checks nothing.

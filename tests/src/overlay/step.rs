@@ -1,6 +1,6 @@
 //! `Step` is one operation on a file system.
 
-/// Numbers choose among what is there, whatever that is when the step is taken.
+/// Numbers choose among the files that are there when the step is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Make { folder: usize, name: u8, folder_too: bool },
