@@ -295,7 +295,7 @@ impl Verb {
     }
 }
 
-/// Keys to bytes. See the module header for what an implementation promises.
+/// Keys to bytes. See the module header for the promises of an implementation.
 #[async_trait]
 pub trait Bucket: Send + Sync + fmt::Debug {
     /// A person's name for this store, for messages.
@@ -311,7 +311,7 @@ pub trait Bucket: Send + Sync + fmt::Debug {
     fn trust(&self, _verdict: &Verdict) {}
 
     /// Whether a body is refused that does not fit this checksum. Writes to `key`, which must
-    /// be absent, and leaves what it has written.
+    /// be absent, and leaves the object there.
     async fn checks(&self, _key: &Key, _checksum: Checksum) -> Result<bool> {
         Ok(false)
     }

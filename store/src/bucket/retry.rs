@@ -101,7 +101,7 @@ pub struct RetryBucket {
 }
 
 impl RetryBucket {
-    /// Repeats what fails for as long as `policy` says.
+    /// Repeats calls that fail for as long as `policy` says.
     pub fn new(inner: Arc<dyn Bucket>, policy: RetryPolicy) -> Self {
         Self { inner, policy, rounds: Rounds::default() }
     }

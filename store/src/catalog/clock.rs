@@ -1,4 +1,4 @@
-//! Tells the time: by this host's clock for what people read, by the store's for what is decided. Nothing
+//! Tells the time: this host's clock serves what people read, the store's decides. Nothing
 //! that keeps data safe depends on a host's.
 
 use std::time::{SystemTime, UNIX_EPOCH};

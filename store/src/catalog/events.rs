@@ -88,7 +88,7 @@ impl LineageHandle {
     }
 }
 
-/// Stores what has happened to a tenant, or to the store as a whole.
+/// Stores an event of a tenant, or of the store as a whole.
 pub async fn tell(store: &Store, tenant: Option<&Tenant>, event: &Event) -> Result<()> {
     let key = layout::event_of_all(tenant, event.id);
     Ok(put_unique(&**store.bucket(), &key, event.encode().into()).await?)

@@ -1,4 +1,4 @@
-//! Reads what is expected of a profile, and changes it by compare-and-swap.
+//! Reads the expectations of a profile, and changes them by compare-and-swap.
 
 use super::{cas, clock};
 use crate::{

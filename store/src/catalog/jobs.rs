@@ -1,4 +1,4 @@
-//! Keeps what servers do for the store as a whole: one document for each job, which any of them reads.
+//! Keeps the jobs of the store as a whole: one document for each, which any server reads.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -122,9 +122,9 @@ pub async fn list(
     Ok(listed)
 }
 
-/// Removes old jobs once there are too many. Those who have asked for most of one kind lose their oldest, so that
-/// what is done every few minutes takes no room from what is done once in a night, and no tenant from another.
-/// A job that goes on stays.
+/// Removes old jobs once there are too many. Callers who have asked for most of one kind lose their oldest,
+/// so that frequent jobs take no room from nightly ones, and no tenant from another. A job that goes on
+/// stays.
 pub async fn sweep(store: &Store) -> Result<()> {
     let ids = ids(store).await?;
     let mut count = ids.len();

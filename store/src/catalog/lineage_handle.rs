@@ -36,7 +36,7 @@ impl LineageHandle {
         Self { clock, ..self }
     }
 
-    /// Without some of the rules, to show what they are for.
+    /// Without some of the rules, to show their purpose.
     #[cfg(any(test, feature = "test-support"))]
     pub fn with_rules(self, rules: Rules) -> Self {
         Self { rules, ..self }

@@ -1,5 +1,5 @@
-//! `metrics` keeps what programs have counted: reports that they put into the store, and the totals that one server at
-//! a time folds them into.
+//! `metrics` keeps the counts of programs: reports that they put into the store, and the totals that one
+//! server at a time folds them into.
 //!
 //! A report is counted once. The totals name the reports that they hold, and are replaced by compare-and-swap; a report
 //! is deleted only once the totals that name it are stored. So a server that dies between the two leaves a report that

@@ -29,7 +29,7 @@ impl Place {
     }
 }
 
-/// A record, and what is to be thought of its times.
+/// A record, with the time and the place that order it.
 #[derive(Clone, Debug)]
 pub(crate) struct Dated {
     pub record: Record,

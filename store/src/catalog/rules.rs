@@ -10,7 +10,7 @@ pub struct Rules {
     /// else, so that a holder it replaced can no longer move it.
     pub claim: bool,
     /// The lock is looked at after the pointer was read and before it is replaced: a
-    /// takeover that the look misses comes later, and changes what was read.
+    /// takeover that the look misses comes later, and changes the pointer that was read.
     pub verify_after_read: bool,
     /// Every attempt to take the lock has a nonce of its own: a lost attempt that arrives
     /// late must not look like the one that was given up.
@@ -32,7 +32,7 @@ pub struct Rules {
     pub touch_on_delete: bool,
     /// An operator's move, or taking the lock away, ends the present claim.
     pub drop_lease: bool,
-    /// A holder goes on only from what it wrote itself: a machine that was resumed from an image
+    /// A holder goes on only from its own writes: a machine that was resumed from an image
     /// has a twin with the same claim.
     pub fence_twins: bool,
     /// A holder gives a lock back by replacing the version that it read, not by deleting the present one.

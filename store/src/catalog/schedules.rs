@@ -136,7 +136,7 @@ pub async fn is_ours(store: &Store, turn: &Turn) -> Result<bool> {
     Ok(get(store, &turn.name).await?.is_some_and(|found| found.schedule.fence == turn.fence))
 }
 
-/// Writes down what came of a turn, unless somebody has taken the next one.
+/// Writes down the outcome of a turn, unless somebody has taken the next one.
 pub async fn end(store: &Store, turn: &Turn, outcome: &str) -> Result<()> {
     let key = layout::schedule(&turn.name)?;
     for _ in 0..ATTEMPTS {

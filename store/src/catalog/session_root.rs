@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// How long a root holds after it was last renewed: long enough for somebody to come back from
-/// a holiday and rescue what a host still has.
+/// a holiday and rescue the changes on a host.
 pub const TTL: Duration = Duration::from_secs(30 * 86_400);
 /// How often the daemon of a mount renews it.
 pub const RENEW_EVERY: Duration = Duration::from_secs(6 * 3600);
@@ -70,7 +70,7 @@ impl Roots {
         Self { store, owner, rules: Rules::ALL, marks: Mutex::default() }
     }
 
-    /// Without some of the rules, to show what they are for.
+    /// Without some of the rules, to show their purpose.
     #[must_use]
     pub fn with_rules(self, rules: Rules) -> Self {
         Self { rules, ..self }
@@ -156,7 +156,7 @@ impl Roots {
         *marks = kept;
     }
 
-    /// Writes every root anew, and removes what it replaces.
+    /// Writes every root anew, and removes the old ones.
     pub async fn renew(&self) -> Result<()> {
         let mut marks = self.marks.lock().await;
         for mark in marks.iter_mut() {

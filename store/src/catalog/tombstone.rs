@@ -73,7 +73,7 @@ async fn of_tenant(store: &TenantStore) -> Result<Option<Deletion>> {
 }
 
 /// Writes the tombstone of a profile. If there is one of a deletion that was cut short, that one
-/// stays: what it says was decided first.
+/// stays: it was decided first.
 pub async fn begin(store: &TenantStore, name: &ProfileName, deletion: &Deletion) -> Result<FoundTombstone> {
     let key = layout::tombstone(name);
     let tombstone = Tombstone::new(name, deletion.clone());
@@ -122,8 +122,8 @@ pub async fn remove(store: &TenantStore, name: &ProfileName, version: &Version) 
     }
 }
 
-/// Whether the store removes an object only if it is what was read. Where it does not, a removal
-/// may arrive late, and hit what has taken the place of what it was meant for.
+/// Whether the store removes an object only if its version is the given one. Where it does not, a removal
+/// may arrive late, and hit an object that has taken the place of the one it was meant for.
 pub(crate) async fn removes_on_condition(store: &TenantStore) -> Result<bool> {
     let nobodys = layout::probe(&store.tenant).key("nothing")?;
     match store.bucket.delete_if(&nobodys, &Version::new("none")).await {

@@ -1,4 +1,4 @@
-//! `BucketError` tells what a bucket may answer.
+//! `BucketError` lists the failures that a bucket may answer with.
 
 use std::io;
 
@@ -38,7 +38,7 @@ pub enum BucketError {
         actual: u64,
         /// The first byte that was asked for.
         start: u64,
-        /// The end of what was asked for.
+        /// The end of the range that was asked for.
         end: u64,
     },
     /// The object is larger than one of its kind may be. None of it was kept.

@@ -1,4 +1,4 @@
-//! `Error` tells what can go wrong, in words of the domain, and `ErrorKind` classifies it.
+//! `Error` lists the failures, in words of the domain, and `ErrorKind` classifies them.
 
 mod bucket;
 mod catalog;
@@ -31,7 +31,7 @@ pub enum ErrorKind {
     Ambiguous,
     /// The target exists and would be overwritten.
     TargetExists,
-    /// Stored bytes are not what they should be.
+    /// Stored bytes are damaged.
     Damaged,
     /// Something was damaged, and is whole again.
     Repaired,
@@ -95,7 +95,7 @@ pub enum ErrorKind {
     Internal,
 }
 
-/// Why an operation failed. [`Error::kind`] says what callers can do about it.
+/// The reason why an operation failed. [`Error::kind`] says what callers can do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A name that nobody may choose.
@@ -107,7 +107,7 @@ pub enum Error {
     /// A key that no object may have.
     #[error(transparent)]
     Key(#[from] InvalidKey),
-    /// The caller asked for what makes no sense.
+    /// The request makes no sense.
     #[error("{what}")]
     InvalidInput {
         /// The fault, for people.
@@ -116,7 +116,7 @@ pub enum Error {
     /// The bucket failed, in a way that has no name of its own here.
     #[error(transparent)]
     Bucket(BucketError),
-    /// Stored bytes are not what they should be.
+    /// Stored bytes are damaged.
     #[error("{object} is damaged: {reason}")]
     Damaged {
         /// The object that was read.
@@ -124,7 +124,7 @@ pub enum Error {
         /// The fault in it.
         reason: String,
     },
-    /// An object is gone that something else names: damage of what names it.
+    /// An object is gone that another names: the other one is damaged.
     #[error("{object} is damaged: it is missing, though {by}")]
     Missing {
         /// The missing object.
@@ -228,7 +228,7 @@ pub enum Error {
         /// The present holder, if it is known.
         holder: Option<Box<Holder>>,
     },
-    /// The pointer does not name what the caller built on.
+    /// The pointer does not name the snapshot that the caller built on.
     #[error("the pointer of {lineage} was moved by somebody else: {reason}{}", stored(record))]
     PointerMoved {
         /// The snapshot that was stored all the same.
@@ -327,7 +327,7 @@ pub enum Error {
         /// The user of the directory.
         by: String,
     },
-    /// An archive that is what it should be, but cannot be a snapshot.
+    /// A sound archive that cannot be a snapshot.
     #[error("{archive} cannot be imported: {problem}")]
     BadArchive {
         /// The archive.
@@ -347,7 +347,7 @@ pub enum Error {
         /// The store's address.
         store: String,
     },
-    /// A database of the profile is damaged, or what is expected of it is not there.
+    /// A database of the profile is damaged, or an expected cookie, origin or file is not there.
     #[error("{what} is not whole: {problem}")]
     IntegrityFailed {
         /// The profile.
@@ -366,7 +366,7 @@ pub enum Error {
     Uncommitted {
         /// Where it is mounted.
         mountpoint: PathBuf,
-        /// Some of what has changed.
+        /// Some of the changed paths.
         paths: Vec<String>,
         /// How much has changed in all.
         count: usize,
@@ -484,9 +484,9 @@ fn stored(record: &Option<RecordId>) -> String {
     })
 }
 
-/// Adds what was tried and on which path to an I/O error.
+/// Adds the attempted action and its path to an I/O error.
 pub trait IoContext<T> {
-    /// Says what was tried, such as `cannot open`, and on what.
+    /// Names the attempted action, such as `cannot open`, and its path.
     fn at(self, action: &'static str, path: impl Into<PathBuf>) -> Result<T>;
 }
 

@@ -1,4 +1,4 @@
-//! Encodes and decodes `pstore.json` of a store and `tenant.json` of a tenant: what writers must agree on.
+//! Encodes and decodes `pstore.json` of a store and `tenant.json` of a tenant: the settings of all writers.
 //!
 //! A tenant's configuration repeats all it needs of the store's, so that a credential
 //! limited to one tenant never has to read outside its prefixes.
@@ -168,7 +168,7 @@ impl StoreConfig {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::CONFIG)?;
         document::check_schema(&fields, STORE_SCHEMA)?;
@@ -228,7 +228,7 @@ impl TenantConfig {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::CONFIG)?;
         document::check_schema(&fields, TENANT_SCHEMA)?;

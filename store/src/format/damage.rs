@@ -23,7 +23,7 @@ pub struct Mark {
     pub unknown: Unknown,
 }
 
-/// A pack that a snapshot needs, and what of it cannot be relied on.
+/// A pack that a snapshot needs, and the part of it that cannot be relied on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MarkedPack {

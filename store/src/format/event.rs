@@ -1,4 +1,4 @@
-//! `Event` tells what has happened to a lineage's pointer and lock, who did it and why.
+//! `Event` describes a change of a lineage's pointer or lock: its kind, its author, its reason.
 //!
 //! An event is born inside the write that makes it happen, in the block of the pointer, the
 //! lock or the record, and is then stored as an object of its own. A process that replaces that
@@ -41,7 +41,7 @@ pub enum EventKind {
     LockRegained,
     /// A program that knows only the contract has moved the pointer.
     ForeignFlip,
-    /// As before, from something other than what the pointer named last.
+    /// As before, from another snapshot than the pointer's last target.
     ForeignFork,
     /// A server was asked to change something, and did or failed.
     Request,
@@ -158,7 +158,7 @@ pub struct Event {
     /// Why, in the words of the run that did it. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The short name of what the pointer named before it was moved.
+    /// The short name of the pointer's target before it was moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_sha256_prefix: Option<String>,
     /// The short name of the snapshot that the pointer names since, if it was moved.
@@ -213,7 +213,7 @@ impl Event {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::EVENT)?;
         document::check_schema(&fields, SCHEMA)?;

@@ -1,4 +1,4 @@
-//! `Expectations` say what a profile must have, in the words of somebody who knows it.
+//! `Expectations` lists the cookies, origins and files that a profile must have, by the word of its owner.
 //!
 //! Captures are judged by them. A document is replaced as a whole by compare-and-swap, and is never
 //! removed: one that expects nothing is empty.
@@ -12,7 +12,7 @@ use crate::name::ProfileName;
 
 /// The value of the document's field `schema`.
 pub const SCHEMA: &str = "pstore.expectations";
-/// So many that nobody meets the bound, so few that what is found of them fits into a record.
+/// So many that nobody meets the bound, so few that the findings about them fit into a record.
 pub const MAX_OF_A_KIND: usize = 64;
 /// The longest host of a cookie.
 pub const MAX_HOST_BYTES: usize = 254;
@@ -23,7 +23,7 @@ pub const MAX_ORIGIN_BYTES: usize = 300;
 /// The longest path of a file.
 pub const MAX_PATH_BYTES: usize = 4096;
 
-/// A cookie, by what it is called and not by what it holds.
+/// A cookie, by its name and not by its value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CookieName {
@@ -110,7 +110,7 @@ impl Expectations {
         Self::decode(&bytes).map(|_| bytes)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::EXPECTATIONS)?;
         document::check_schema(&fields, SCHEMA)?;

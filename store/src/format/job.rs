@@ -1,4 +1,4 @@
-//! `Job` tells of work for the store as a whole that a server was asked for: what, by whom, and what came of it.
+//! `Job` describes a server's work for the store as a whole: its kind, its caller and its outcome.
 //!
 //! The server that does the work writes the document when it begins, and again every few seconds, so that all
 //! others see that it lives. Any server may ask for the end of it, by `cancel`.
@@ -20,7 +20,7 @@ pub enum JobState {
     Running,
     /// All is done, and well.
     Done,
-    /// It failed, or what it found is bad.
+    /// It failed, or its findings are bad.
     Failed,
     /// Somebody has ended it, or its server was told to stop.
     Cancelled,
@@ -132,7 +132,7 @@ impl Job {
     }
 
     /// The bytes to write, which a reader is sure to accept: without the outcome if that is too long, or has
-    /// what no document may have.
+    /// values that no document may have.
     pub fn encode_readable(&self) -> Result<Vec<u8>> {
         let bytes = self.encode();
         if Self::decode(&bytes).is_ok() {
@@ -142,7 +142,7 @@ impl Job {
         Self::decode(&bytes).map(|_| bytes)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::JOB)?;
         document::check_schema(&fields, SCHEMA)?;

@@ -1,4 +1,4 @@
-//! `layout` makes the key of every object: it says which key holds what.
+//! `layout` makes the key of every object.
 //!
 //! Everything of a tenant lies below two prefixes, so that two rules on prefixes, each
 //! ending in a slash, give a credential one tenant and nothing else.
@@ -41,7 +41,7 @@ pub fn metrics_reports() -> Prefix {
     Prefix::new("operations/metrics/reports/").expect(VALID)
 }
 
-/// One report of what a program has counted.
+/// One report of a program's counts.
 pub fn metrics_report(id: ReportId) -> Key {
     metrics_reports().key(&format!("{id}.json")).expect(VALID)
 }

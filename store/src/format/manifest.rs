@@ -1,9 +1,9 @@
-//! Encodes and decodes `profile-<12 digits>.manifest.json`: what an archive holds, for programs that know
-//! only the contract.
+//! Encodes and decodes `profile-<12 digits>.manifest.json`: the description of an archive, for programs that
+//! know only the contract.
 //!
 //! It is not ours alone: it carries no digest, a program that writes one need not be
-//! pstore, and what is only told and never relied on may be missing. What a loader relies
-//! on — whose profile it is, of which Chrome, and the archive's digest and length — may not.
+//! pstore, and fields that nobody relies on may be missing. The fields a loader relies
+//! on — the profile, its Chrome, and the archive's digest and length — may not.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::format::FormatError;
 
-    /// As the contract shows one, with what it only hints at filled in.
+    /// As the contract shows one, with its hints filled in.
     fn example() -> Value {
         json!({
             "version": 1,

@@ -60,7 +60,7 @@ impl MergedEvents {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::MERGED_EVENTS)?;
         document::check_schema(&fields, SCHEMA)?;

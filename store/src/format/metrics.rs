@@ -1,5 +1,5 @@
-//! `metrics` reads and writes what programs have counted: reports, one for each program that ended, and the totals
-//! that a server folds them into.
+//! `metrics` reads and writes the counts of programs: reports, one for each program that ended, and the
+//! totals that a server folds them into.
 //!
 //! Both are hints for people: nothing that keeps data safe depends on them. A counter or a bucket is a count since the
 //! beginning, a sum is in whole units (bytes, or microseconds), and the newer of two gauges is the right one.
@@ -56,8 +56,8 @@ pub enum SeriesValue {
 }
 
 impl SeriesValue {
-    /// Adds what somebody else has counted. Of another kind, or with other buckets, it is not the same series, and
-    /// is left out.
+    /// Adds the counts of another report. One of another kind, or with other buckets, is not the same series,
+    /// and is left out.
     pub fn add(&mut self, other: &Self) {
         match (self, other) {
             (Self::Counter(own), Self::Counter(more)) => *own = sum(*own, *more),
@@ -128,7 +128,7 @@ impl MetricsReport {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::METRICS_REPORT)?;
         document::check_schema(&fields, REPORT_SCHEMA)?;
@@ -195,7 +195,7 @@ impl MetricsTotals {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::METRICS_TOTALS)?;
         document::check_schema(&fields, TOTALS_SCHEMA)?;

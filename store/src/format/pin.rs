@@ -1,4 +1,4 @@
-//! `Pin` is what readers without a lock, and sessions that are not finished, keep a snapshot by: it is not
+//! `Pin` keeps a snapshot, for a reader without a lock or for an unfinished session, from being
 //! deleted and collected.
 
 use std::time::Duration;
@@ -84,7 +84,7 @@ impl Pin {
         Self { session: Some(session), ..Self::new(record, 0, ttl) }
     }
 
-    /// The generation that must stay as it was; none for a session, which follows what is moved.
+    /// The generation that must stay as it was; none for a session, which follows moved chunks.
     pub fn kept_generation(&self) -> Option<u64> {
         self.session.is_none().then_some(self.generation)
     }
@@ -99,7 +99,7 @@ impl Pin {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::PIN)?;
         document::check_schema(&fields, SCHEMA)?;

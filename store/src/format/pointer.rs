@@ -11,7 +11,7 @@ use super::{Result, Unknown, bytes::Put, document, event::Event, limits};
 use crate::id::{FlipId, Nonce, RecordId, SnapshotId};
 
 pub use super::document::BLOCK_VERSION;
-/// How many flips a pointer remembers, for writers that must find out what became of theirs.
+/// How many flips a pointer remembers, for writers that must find out the outcome of theirs.
 pub(crate) const RECENT: usize = 32;
 
 /// The pointer of a lineage: the contract's fields, and pstore's block.
@@ -58,7 +58,7 @@ pub struct Block {
     /// The claim of the lock's holder. Absent if nobody has claimed the pointer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Claim>,
-    /// How the pointer came to name what it names, until that is stored as an object of its own.
+    /// The event of the pointer's last move, until it is stored as an object of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<Event>,
     /// Whether a program that knows only the contract was seen to move this pointer, or to have
@@ -75,8 +75,8 @@ pub struct Block {
 pub struct Claim {
     /// The holder's claim: only who knows it may flip the pointer.
     pub nonce: Nonce,
-    /// The record that the holder builds on: what was current when the pointer was claimed, or what the
-    /// holder itself has flipped to since.
+    /// The record that the holder builds on: the current one when the pointer was claimed, or the target of
+    /// the holder's own last flip.
     pub base: Option<RecordId>,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
@@ -95,13 +95,13 @@ pub enum Target<'a> {
 }
 
 impl Block {
-    /// Whether the pointer remembers this flip: as what it is now, as its last move, or among
+    /// Whether the pointer remembers this flip: as its own, as its last move, or among
     /// the flips before.
     pub(crate) fn knows(&self, flip: FlipId) -> bool {
         self.flip_id == flip || self.last_move() == Some(flip) || self.recent.contains(&flip)
     }
 
-    /// The flip by which it came to name what it names; other flips change only what is said
+    /// The flip that set its present target; other flips change only the facts
     /// about that. `None` if there is no memory of it.
     pub(crate) fn last_move(&self) -> Option<FlipId> {
         self.event.as_ref()?.flip_id

@@ -81,7 +81,7 @@ pub struct Publishing {
     pub tar_sha256: Sha256,
     /// When the upload began.
     pub started_at_ms: u64,
-    /// Somebody took it for dead, and removes what has arrived.
+    /// Somebody took it for dead, and removes its uploads.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub abandoned: bool,
     /// Fields that this code does not know. They are written back as they were read.
@@ -282,8 +282,8 @@ pub struct Record {
     pub chunk_key: ChunkKey,
     /// The hash function of all ids.
     pub hash: String,
-    /// When the write published it, by the store's clock: what its age and its order go by,
-    /// where `captured_at_ms` is what the host's clock said.
+    /// When the write published it, by the store's clock: its age and its order go by this,
+    /// and not by `captured_at_ms`, which is the host's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_at_ms: Option<u64>,
     /// The record this one was captured on top of.
@@ -396,7 +396,7 @@ impl Record {
         Self::decode(&bytes).map(|_| bytes)
     }
 
-    /// Reads a record. Refuses what is too long, malformed, or needs a feature that this code does not know.
+    /// Reads a record. Refuses one that is too long, malformed, or needs an unknown feature.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::RECORD)?;
         document::check_schema(&fields, SCHEMA)?;

@@ -1,4 +1,4 @@
-//! `Tombstone` is what is left of a profile that was deleted: when, by whom, why, and how much it was.
+//! `Tombstone` remembers a profile that was deleted: when, by whom, why, and how much it was.
 //!
 //! A tenant that was deleted says the same in its `tenant.json`, which is then its tombstone.
 
@@ -116,7 +116,7 @@ impl Tombstone {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::TOMBSTONE)?;
         document::check_schema(&fields, SCHEMA)?;

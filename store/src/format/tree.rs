@@ -88,7 +88,7 @@ impl Meta {
         self.mode & PLAIN_MODE_BITS
     }
 
-    /// Takes away what is special.
+    /// Takes away the special mode bits and attributes.
     pub(crate) fn make_plain(&mut self) {
         self.mode = self.plain_mode();
         self.xattrs.retain(|(name, _)| is_plain_xattr(name));
@@ -217,7 +217,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether what a link at `path` refers to can be referred to.
+    /// Whether a link at `path` can have its target.
     pub(super) fn check_target(&self, path: &TreePath) -> Result<()> {
         match self {
             Self::Symlink { target }
@@ -322,7 +322,7 @@ pub(crate) struct Checker {
     hasher: RandomState,
     /// The only files that links lead to; if that is not known, any may be one.
     linked: Option<Arc<Linked>>,
-    /// Whether parts of the tree are left out: then only the order of what is there can be checked.
+    /// Whether parts of the tree are left out: then only the order of the others can be checked.
     is_partial: bool,
 }
 

@@ -16,11 +16,11 @@ pub(crate) const MAX_METADATA_BYTES: u64 = 2 << 30;
 pub const MAX_CHUNKS: u64 = 1 << 25;
 /// Of a tree: entries.
 pub(crate) const MAX_ENTRIES: u64 = 1 << 24;
-/// Of a tree: the lengths of all paths and of all targets of links, whole: a segment has only what
-/// a path does not share with the one before.
+/// Of a tree: the lengths of all paths and of all targets of links, whole: a segment has only the part
+/// that a path does not share with the one before.
 pub(crate) const MAX_PATHS_BYTES: u64 = 2 << 30;
-/// Beyond this they may be no more than [`PATHS_FOR_EACH`] times as long as the tree segments: what
-/// is shared often is little to store, and all of it is held.
+/// Beyond this they may be no more than [`PATHS_FOR_EACH`] times as long as the tree segments: a part
+/// that many paths share is little to store, and all of it is held.
 const FREE_PATHS_BYTES: u64 = 128 << 20;
 const PATHS_FOR_EACH: u64 = 16;
 /// Of a path: names. No longer path of names can be given to a kernel at once.
@@ -37,7 +37,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts an entry, or says what there would be too much of. The segments up to it, and the one it
+    /// Counts an entry, or says which limit it exceeds. The segments up to it, and the one it
     /// is in, have `tree_bytes`.
     pub fn add(&mut self, entry: &Entry, tree_bytes: u64) -> Result<()> {
         let path = entry.path.as_bytes();

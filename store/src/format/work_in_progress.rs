@@ -82,7 +82,7 @@ impl WorkInProgress {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::WORK_IN_PROGRESS)?;
         document::check_schema(&fields, SCHEMA)?;

@@ -28,7 +28,7 @@ impl<'a> Listing<'a> {
         Self { layout }
     }
 
-    /// Everything below the prefix. Names that no key can have, and what is neither file nor
+    /// Everything below the prefix. Names that no key can have, and entries that are neither file nor
     /// directory, are not ours and are left out.
     pub(super) fn list(&self, prefix: &Prefix, depth: Depth) -> Result<Page> {
         let mut page = Page::default();

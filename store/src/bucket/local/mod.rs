@@ -105,8 +105,8 @@ impl Bucket for LocalBucket {
         self.disk.describe()
     }
 
-    /// A directory is one place wherever it is mounted: what a move to another file system
-    /// could break is tried at every opening for writing.
+    /// A directory is one place wherever it is mounted: qualities that a move to another file system
+    /// could break are tried at every opening for writing.
     fn server(&self) -> ServerFacts {
         ServerFacts { place: Some("directory".into()), ..ServerFacts::default() }
     }

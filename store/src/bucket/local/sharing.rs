@@ -24,7 +24,7 @@ fn of_group(folder: &Path) -> u32 {
     if is_meant { mode & (GROUP | SET_GROUP_ID) } else { 0 }
 }
 
-/// Opens a file in `folder`, with what `options` say; one that is made is for those who may.
+/// Opens a file in `folder` with `options`; a new one is for the group, if the folder is.
 pub(super) fn open(options: &mut OpenOptions, folder: &Path, path: &Path) -> io::Result<File> {
     let group = of_group(folder) & 0o060;
     let file = options.mode(0o600 | group).open(path)?;

@@ -3,10 +3,10 @@
 //! By trying, and by a real race: some servers ignore conditions, some check them and
 //! then write in a second step, which only shows when several writers come at once. So
 //! writers with distinct bodies race for one key, several times, and each time exactly
-//! one may win and its body must be what is stored. No number of rounds proves a store
+//! one may win and its body must be the stored one. No number of rounds proves a store
 //! right; those that are wrong lose within the first few.
 //!
-//! Works below a random scratch prefix and removes what it wrote.
+//! Works below a random scratch prefix and removes its objects.
 
 mod race;
 mod rules;

@@ -1,6 +1,6 @@
 //! Lets writers race for one key.
 //!
-//! Races for keys of their own run beside each other, a few at a time, and what a race has left is
+//! Races for keys of their own run beside each other, a few at a time, and the result of one is
 //! looked at while the next one runs: a store far away is then judged within few round trips. The
 //! writers of one race still start together, over connections that are open already.
 
@@ -44,7 +44,7 @@ pub(super) struct Race<'a> {
 
 const REFUSED: &str = "it refuses to create a key that is absent";
 
-/// Where a race is run, and what is there before.
+/// The key of a race, and its content before the race.
 struct Start {
     key: Key,
     before: Option<(Bytes, Version)>,
@@ -65,7 +65,7 @@ struct Raced {
     told: Vec<Told>,
 }
 
-/// Counts the races that were won; what was wrong with one that was not.
+/// Counts the races that were won; returns the fault of one that was not.
 fn count(rounds: Vec<Round>, decided: &mut u32) -> Option<String> {
     for round in rounds {
         match round {
@@ -94,7 +94,7 @@ impl<'a> Race<'a> {
         Self { scratch, handles, options, racers: options.racers.max(2) }
     }
 
-    /// How many races were decided, and what went wrong in them.
+    /// How many races were decided, and their faults.
     pub(super) async fn run(&self) -> Result<(u32, Vec<String>)> {
         let started = Instant::now();
         let turns: Vec<usize> = (0..self.options.rounds as usize).collect();

@@ -1,4 +1,4 @@
-//! Adds the checksum that goes with every body, so that the server refuses what was changed on its way
+//! Adds the checksum that goes with every body, so that the server refuses a body that was changed on its way
 //! instead of storing it.
 //!
 //! The probe finds out which checksum a server verifies, by sending wrong ones, and keeps it

@@ -41,7 +41,7 @@ impl Form {
     }
 
     /// Sends a request that is conditioned on `version`, in the form the server honours.
-    /// `holds` asks what version is there.
+    /// `holds` asks for the present version.
     pub(super) async fn send<T, F, H>(
         &self,
         asked: &Asked,

@@ -50,7 +50,7 @@ impl Intercept for ServerName {
     }
 }
 
-/// Names the request that is carried out to the server, behind what the SDK says of itself. The signature does not
+/// Names the request that is carried out to the server, behind the SDK's own words. The signature does not
 /// cover this header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestName;
@@ -111,7 +111,7 @@ impl Intercept for AnswerDate {
     }
 }
 
-/// A time that the server does not tell counts as now: what is young is left alone.
+/// A time that the server does not tell counts as now: young objects are left alone.
 pub(super) fn time(date: Option<&DateTime>) -> SystemTime {
     date.and_then(|date| SystemTime::try_from(*date).ok()).unwrap_or_else(SystemTime::now)
 }

@@ -33,8 +33,8 @@ const FULL_BYTES: u64 = 128 << 10;
 /// The age at which events are merged, and the age at which they are removed.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// Younger ones stay as they are: they are what people look at, and what writers are about to
-    /// make sure of.
+    /// Younger ones stay as they are: people look at them, and writers are about to
+    /// make sure of them.
     pub after: Duration,
     /// Fewer are not worth it.
     pub fewest: usize,
@@ -58,7 +58,7 @@ pub struct Merged {
     pub removed: u64,
 }
 
-/// Puts together what is listed of a lineage's events. Only looks, unless it is to `act`.
+/// Merges the listed events of a lineage. Without `act` it only counts.
 pub async fn merge(
     store: &TenantStore,
     lineage: &Lineage,

@@ -176,8 +176,8 @@ impl LineageHandle {
         }
     }
 
-    /// Writes down what would be forgotten when `found` is replaced, and says what replacing
-    /// it means: an eviction, if somebody had let it expire.
+    /// Writes down the facts that would be forgotten when `found` is replaced, and says how the new
+    /// lock came about: by an eviction, if somebody had let it expire.
     async fn make_way(&self, found: Option<&ReadLock>) -> Result<(Outcome, Option<Event>)> {
         let Some(read) = found else { return Ok((Outcome::Acquired, None)) };
         self.settle(read.lock.block().and_then(|block| block.event.as_ref())).await?;

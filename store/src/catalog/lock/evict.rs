@@ -167,7 +167,7 @@ impl LineageHandle {
         Ok(freed)
     }
 
-    /// Whether `free` is what is there now. Its bytes are compared, for what it was to replace
+    /// The version of the stored lock, if it is `free` byte for byte: the object that it was to replace
     /// may be no lock at all.
     async fn freed(&self, key: &Key, free: &Bytes) -> Result<Option<Version>> {
         match self.store.bucket.get(key, free.len() as u64).await {

@@ -1,7 +1,7 @@
 //! Reads and writes `lock.json`, which says who may move a lineage's pointer.
 //!
-//! The lock keeps people out of each other's way; what keeps data safe is the claim on the
-//! pointer that its holder makes (see [`super::pointer`]). So a lock may be judged expired
+//! The lock keeps people out of each other's way; the claim on the pointer, which its holder
+//! makes, keeps data safe (see [`super::pointer`]). So a lock may be judged expired
 //! at any moment without harm, and is: by the store's own clock, never by a host's.
 
 mod acquire;
@@ -212,7 +212,7 @@ impl LineageHandle {
         self.must_be_free(lock).inspect_err(|_| self.tell(LockEvent::Conflict))
     }
 
-    /// Tells the observer what happened to this lock.
+    /// Tells the observer of an event of this lock.
     pub(super) fn tell(&self, event: LockEvent) {
         self.store.observer.lock(&self.lineage, event);
     }

@@ -77,7 +77,7 @@ impl Presence {
         .ok()
     }
 
-    /// Names the writes of the lock that may be what the store has. Called before the last of
+    /// Names the writes of the lock that the store may have. Called before the last of
     /// them is sent.
     pub(super) fn names(&self, marks: &[Mark]) {
         let marks = &marks[marks.len().saturating_sub(MOST_MARKS)..];

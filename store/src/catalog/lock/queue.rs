@@ -1,8 +1,8 @@
-//! Keeps the line of those on one machine who wait for the same lock.
+//! Keeps the line of the processes on one machine that wait for the same lock.
 //!
 //! Each has a file in the host's cache, named so that the first to come sorts first, and holds
 //! its flock. The kernel lets go of that when a process ends, so the dead wait for nothing. The
-//! line keeps order; what keeps data safe is the lock. Without a cache nobody stands in line.
+//! line keeps order; the lock keeps data safe. Without a cache nobody stands in line.
 
 use std::{
     fs::{self, File, OpenOptions},

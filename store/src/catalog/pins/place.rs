@@ -35,7 +35,7 @@ pub struct Placed {
     mark: Mark,
 }
 
-/// One pin and what it is on.
+/// One pin and its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     name: RecordId,

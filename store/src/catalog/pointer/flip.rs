@@ -134,7 +134,7 @@ impl LineageHandle {
         Err(self.moved_too_often(target))
     }
 
-    /// Goes on from what the pointer is now. Nobody else moves it under our claim, unless this
+    /// Goes on from the present pointer. Nobody else moves it under our claim, unless this
     /// machine was resumed from an image more than once, or the token was shown to two who work
     /// at the same time: the first to move it wins.
     fn follow(&self, nonce: Nonce, own: &mut VersionedPointer, now: VersionedPointer) -> Result<()> {
@@ -150,7 +150,7 @@ impl LineageHandle {
         Ok(())
     }
 
-    /// Whether `now` still has our claim, which is known by `nonce`, and names what `own` did,
+    /// Whether `now` still has our claim, which is known by `nonce`, and the target of `own`,
     /// the pointer as we know it. An archive of somebody else's may have been recognised
     /// meanwhile.
     pub(in crate::catalog) fn is_as_left(

@@ -38,7 +38,7 @@ pub enum Fate {
 }
 
 impl IntendedFlip {
-    /// A flip that is about to be tried on what `pointer` says.
+    /// A flip that is about to be tried on `pointer`.
     pub(in crate::catalog) fn on(pointer: &Pointer, flip_id: FlipId) -> Self {
         let seen = pointer.block().map(|block| block.last_move().unwrap_or(block.flip_id));
         // Without a block nothing is remembered: then this is not either.

@@ -79,7 +79,7 @@ impl Reason {
         Self::Import,
     ];
 
-    /// Of a write that takes no snapshot, but moves what others need.
+    /// Of a write that takes no snapshot, but moves chunks of others.
     pub fn moving() -> Self {
         Self::Other("repack".to_owned())
     }

@@ -1,4 +1,4 @@
-//! Tests of roots: what is written is read, and spans that cannot be are refused.
+//! Tests of roots: a root reads back as it was written, and impossible spans are refused.
 
 use super::*;
 use crate::{

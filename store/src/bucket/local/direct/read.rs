@@ -41,7 +41,7 @@ pub(in crate::bucket::local) fn read(file: &File, range: Range<u64>, buffers: &B
     Ok(buffers.lend(room).slice(first + before..first + before + len))
 }
 
-/// Whether the page cache has what is at `start`. What follows may not be there all the same; but asking
+/// Whether the page cache has the page at `start`. The next pages may not be there all the same; but asking
 /// for more would have the kernel fetch as much.
 fn is_cached(file: &File, start: u64) -> bool {
     let mut byte = [0];
