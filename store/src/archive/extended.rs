@@ -36,7 +36,7 @@ pub(super) struct Extended {
 }
 
 impl Extended {
-    /// Takes in one header; what it says counts more than what was said before.
+    /// Takes in one header; its records override those of earlier headers.
     pub fn read(&mut self, bytes: &[u8]) -> Result<()> {
         self.bytes += bytes.len() as u64;
         if self.bytes > MAX_BYTES {

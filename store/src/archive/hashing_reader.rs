@@ -8,7 +8,7 @@ use sha2::Digest;
 use super::problem::{Problem, Result};
 use crate::{Error, id::Sha256};
 
-/// The largest window that a frame may ask for: what zstd itself allows without being told.
+/// The largest window that a frame may ask for: the largest that zstd itself allows by default.
 const WINDOW_LOG: u32 = 27;
 /// How much of a stream that is not compressed is read at a time.
 const PLAIN_BYTES: usize = 1 << 20;

@@ -98,7 +98,7 @@ impl MemberKind {
     }
 }
 
-/// A member as one header says it; what comes before it may say otherwise.
+/// A member by its own header; the extended headers before it may override that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// As it is written: a directory's may end in a slash.
@@ -143,8 +143,8 @@ impl Header {
         }
     }
 
-    /// The header in ustar. What does not fit is cut off or 0: see [`split`] and the bounds
-    /// above for what must be said in a pax record instead.
+    /// The header in ustar. A value that does not fit is cut off or 0: see [`split`] and the bounds
+    /// above for values that must be in a pax record instead.
     pub fn encode(&self) -> Block {
         let mut block = [0; super::BLOCK_LEN];
         let (prefix, name) = split(&self.path).unwrap_or((b"", &self.path));

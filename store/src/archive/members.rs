@@ -26,8 +26,8 @@ pub enum Times {
     Seconds,
 }
 
-/// All that comes before the content of an entry. `meta` is the entry's own, or of a hard link
-/// that of the file it is a name of. `None` for what an archive does not hold: FIFOs, sockets
+/// All bytes before the content of an entry. `meta` is the entry's own, or of a hard link
+/// that of the file it is a name of. `None` for entries that an archive does not hold: FIFOs, sockets
 /// and devices.
 pub fn head(entry: &Entry, meta: &Meta, times: Times) -> Option<Vec<u8>> {
     let mut header = Header {

@@ -1,6 +1,6 @@
 //! Reads the members of a tar archive one after the other, from any stream.
 //!
-//! POSIX ustar and its extended headers, what GNU tar writes for long names and for holes, and
+//! POSIX ustar and its extended headers, GNU tar's long names and holes, and
 //! the old format of Unix version 7. Every length is bounded before anything is read or kept.
 
 use std::io::{self, Read};
@@ -84,7 +84,7 @@ pub enum What {
 pub struct Reader<R> {
     stream: R,
     limits: Limits,
-    /// Of the member's content, what was not read yet; and what fills up its last block.
+    /// The unread rest of the member's content; and the padding of its last block.
     runs: Runs,
     padding: u64,
     headers: usize,
@@ -98,7 +98,7 @@ impl<R: Read> Reader<R> {
         Self { stream, limits, runs: Runs::default(), padding: 0, headers: 0, global: Extended::default() }
     }
 
-    /// The next member; what was not read of the one before is passed over. `None` at the end
+    /// The next member; unread content of the one before is passed over. `None` at the end
     /// of the archive, after which there was nothing.
     pub fn next_member(&mut self) -> Result<Option<Member>> {
         self.skip()?;
@@ -187,8 +187,8 @@ impl<R: Read> Reader<R> {
         Ok(Member { path, meta, what })
     }
 
-    /// Of a file whose holes are not in the stream, its length and its holes: what the stream
-    /// has of it is expected. It is a file like others then.
+    /// The length and holes of a file whose holes are not in the stream: the other parts of it
+    /// are expected there. It is a file like others then.
     fn sparse(
         &mut self,
         header: &mut Header,

@@ -32,7 +32,7 @@ const HEADER_PARTS: std::ops::Range<usize> = 386..482;
 const HEADER_SIZE: std::ops::Range<usize> = 483..495;
 const BLOCK_PARTS: std::ops::Range<usize> = 0..504;
 
-/// Offset and length of what is in the stream.
+/// Offset and length of a part that is in the stream.
 type Part = (u64, u64);
 
 /// A header's description of a sparse file.

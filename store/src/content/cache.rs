@@ -1,4 +1,4 @@
-//! `Cache` keeps what this host has learnt about a tenant: indexes, metadata, file states.
+//! `Cache` keeps this host's knowledge of a tenant: indexes, metadata, file states.
 //!
 //! Safe for any number of processes: files are written aside and renamed, each carries
 //! its own checksum, and one that is missing, stale or damaged costs time and nothing
@@ -137,7 +137,7 @@ impl Cache {
         fs::File::open(self.path(shelf, name)).ok()
     }
 
-    /// Remembers what `write` writes, bit by bit. A failure is logged: the cache is a convenience.
+    /// Keeps the bytes of `write` as a file. A failure is logged: the cache is a convenience.
     pub fn write_with(
         &self,
         shelf: CacheKind,

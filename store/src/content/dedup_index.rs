@@ -1,11 +1,10 @@
 //! `DedupIndex` finds the chunks that need not be stored again, and where they lie.
 //!
-//! First what the snapshot is built on holds, then an earlier state of the same changes, then the tenant's index, then what this host has stored
-//! for writes that have not ended. The index is
-//! fetched in the background and waited for only when the first chunk is missing from the
-//! base. A pack that a collection has condemned, or that is not there, is barred: nothing
-//! may refer to it anew. Nor to what a check has found damaged, but for those who cannot have
-//! it from anywhere else.
+//! The order: the base's chunks, then those of an earlier state of the same changes, then the tenant's index,
+//! then packs that this host has stored for writes that have not ended. The index is fetched in the
+//! background and waited for only when the first chunk is missing from the base. A pack that a collection has
+//! condemned, or that is not there, is barred: nothing may refer to it anew. Nor to chunks that a check has
+//! found damaged, but for writers that cannot have them from anywhere else.
 
 use std::{
     collections::HashSet,
@@ -30,7 +29,7 @@ pub struct DedupIndex {
     base: RwLock<Locations>,
     /// Where chunks of the base are since they were moved, as far as that is known.
     moved: RwLock<Locations>,
-    /// Where an earlier state of what is stored has chunks that the base has not.
+    /// The locations of an earlier state's chunks that the base has not.
     earlier: RwLock<Locations>,
     /// Whether anything was found there.
     uses_earlier: AtomicBool,
@@ -62,7 +61,7 @@ impl DedupIndex {
         self.base.write().extend(locations);
     }
 
-    /// There an earlier state of what is stored has its chunks.
+    /// Learns the chunks of an earlier state of the same work.
     pub fn learn_earlier(&self, locations: Locations) {
         self.earlier.write().extend(locations);
     }
@@ -92,12 +91,12 @@ impl DedupIndex {
         *self.renewed.write() = Some(locations);
     }
 
-    /// With what is known to be damaged.
+    /// With the damage that is known.
     pub fn without(self, lost: DamagedFrames) -> Self {
         Self { lost: RwLock::new(lost), ..self }
     }
 
-    /// With what this host has stored for writes that have not ended.
+    /// With the packs that this host has stored for writes that have not ended.
     pub fn beside(self, unfinished: Unfinished) -> Self {
         Self { unfinished, ..self }
     }
@@ -112,7 +111,7 @@ impl DedupIndex {
         self.lost.read().clone()
     }
 
-    /// Another look was taken at the base: this is what is damaged of it now.
+    /// Takes the base's damage, as another look has found it.
     pub(crate) fn learn_lost(&self, lost: DamagedFrames) {
         *self.lost.write() = lost;
     }

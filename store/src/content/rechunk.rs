@@ -1,7 +1,7 @@
 //! Cuts a file of which a part has changed, and looks at nothing but that part.
 //!
-//! Where a chunk ends depends on its bytes alone, from where it starts. So what was cut
-//! before stays right up to the chunk in which the first change lies, and is right again
+//! Where a chunk ends depends on its bytes alone, from where it starts. So the old cuts
+//! stay right up to the chunk in which the first change lies, and are right again
 //! from where a new cut meets an old one. The result is the same as if the whole file had
 //! been cut.
 
@@ -21,7 +21,7 @@ pub trait Changed {
     /// The extents it was stored as, in order, from its start.
     fn before(&self) -> &[Before];
 
-    /// Whether these bytes are what they were.
+    /// Whether these bytes have not changed.
     fn is_unchanged(&self, range: Range<u64>) -> bool;
 
     /// The bytes it has now.

@@ -1,11 +1,11 @@
 //! `Unfinished` knows the packs that this host has stored for writes that have not ended: no index names them yet.
 //!
 //! The index of a write is stored last, so the packs of one that was cut short are known to nobody.
-//! Therefore a host notes what is in each of its packs as soon as the store has it, and the next write
+//! Therefore a host notes the contents of each of its packs as soon as the store has it, and the next write
 //! of the tenant finds its chunks there.
 //!
-//! A note is a hint, as an index is: a write refers to what it found in one only as it refers to what
-//! it found in an index, under a lease of its own, to packs that nobody has condemned and that are
+//! A note is a hint, as an index is: a write refers to a chunk found in one only as it refers to a
+//! chunk found in an index, under a lease of its own, to packs that nobody has condemned and that are
 //! there. So nothing hangs on whose note it is, on whether its writer is dead, or on a clock. Only packs
 //! that nobody but a collection removes may be noted.
 

@@ -20,7 +20,7 @@ pub fn run(threads: usize, work: impl Fn() -> Result<()> + Sync) -> Result<()> {
     })
 }
 
-/// Runs what computes or blocks away from the threads that wait.
+/// Runs work that computes or blocks away from the threads that wait.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let started = match start(work) {
         Ok(started) => started,
@@ -54,7 +54,7 @@ pub mod at_once {
         WANTED.set(true);
     }
 
-    /// Ends what [`begin`] began.
+    /// Ends the effect of [`begin`].
     pub fn end() {
         WANTED.set(false);
     }

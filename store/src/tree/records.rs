@@ -38,7 +38,7 @@ impl Records {
         Self { folder, ..Self::default() }
     }
 
-    /// Adds what `encode` appends.
+    /// Adds a record that `encode` writes.
     pub fn push(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
         if self.last.len() >= BLOCK_BYTES {
             self.put_away();

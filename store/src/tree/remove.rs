@@ -22,7 +22,7 @@ use crate::id;
 
 /// The rights that a directory's owner needs to empty it.
 const OPEN: Mode = Mode::RWXU;
-/// So many directories are open at once; what is deeper is moved to the top.
+/// So many directories are open at once; deeper ones are moved to the top.
 const LEVELS: usize = 32;
 
 /// Removes `path`, which may be a directory or anything else; a link is removed, not followed.
@@ -44,13 +44,13 @@ pub fn remove_all(path: &Path) -> io::Result<()> {
 
 struct Removal<'a> {
     top: BorrowedFd<'a>,
-    /// Of the names of what is moved there.
+    /// The number in the next name of a directory moved there.
     unique: u64,
     moved: u64,
 }
 
 impl Removal<'_> {
-    /// Removes what is in a directory, but for what is too deep.
+    /// Removes the entries of a directory, but for those that are too deep.
     fn empty(&mut self, dir: BorrowedFd<'_>, level: usize) -> rustix::io::Result<()> {
         // All names before anything is changed: a listing does not tell what becomes of the rest.
         let mut found = Vec::new();

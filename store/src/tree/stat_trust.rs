@@ -112,7 +112,7 @@ fn written_mapping(line: &str) -> Option<(u64, u64)> {
     Some((device, fields.next()?.parse().ok()?)).filter(|(_, inode)| *inode != 0)
 }
 
-/// Flushes what will be read: one file after the other if they are few, else all of them
+/// Flushes the files that will be read: one file after the other if they are few, else all of them
 /// with their file system.
 pub fn flush(root: &RootDir, files: &[TreePath]) -> Result<()> {
     if files.len() > FLUSH_ONE_BY_ONE {

@@ -114,8 +114,8 @@ const AHEAD: usize = 4096;
 /// Decides by path.
 pub(crate) type Exclude<'a> = &'a (dyn Fn(&TreePath) -> bool + Sync);
 
-/// Walks everything below `root`, never following a link, and hands on each entry in order. So many threads look
-/// ahead. Tells what was left out.
+/// Walks everything below `root`, never following a link, and hands on each entry in order. So many threads
+/// look ahead. Returns the counts of skipped entries.
 pub fn walk(
     root: &RootDir,
     exclude: Exclude<'_>,

@@ -152,7 +152,7 @@ impl Staging {
         self.dir.path()
     }
 
-    /// Makes what is written so far durable.
+    /// Makes the files written so far durable.
     pub fn flush(&self) -> Result<()> {
         syncfs(self.dir.fd()).at("cannot flush", self.dir.path())
     }
@@ -240,7 +240,7 @@ impl Drop for Staging {
     }
 }
 
-/// Removes what restores to the same target left behind when they were killed.
+/// Removes the staging directories that killed restores to the same target left behind.
 fn remove_abandoned(parent: &Path, prefix: &OsStr) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let made = entry.metadata().and_then(|meta| meta.modified()).ok();

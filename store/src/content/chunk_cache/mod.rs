@@ -144,7 +144,7 @@ impl ChunkCache {
         index.places.contains_key(id)
     }
 
-    /// Learns what other processes have inserted or evicted, unless that was just done.
+    /// Learns the insertions and evictions of other processes, unless that was just done.
     pub(crate) fn refresh(&self) {
         let mut index = self.index();
         if index.looked.is_none_or(|looked| looked.elapsed() > LOOK_AGAIN) {
@@ -183,7 +183,7 @@ impl ChunkCache {
         pending <= MAX_PENDING_BYTES
     }
 
-    /// Keeps what was [expected](Self::expect). A failure is logged: the cache is a convenience.
+    /// Keeps the [expected](Self::expect) frames. A failure is logged: the cache is a convenience.
     pub fn insert(&self, frames: Vec<NewFrame>) {
         let bytes: u64 = frames.iter().map(|frame| frame.stored.len() as u64).sum();
         if let Err(error) = self.try_insert(frames) {

@@ -152,7 +152,7 @@ impl ChunkFetcher {
         }
     }
 
-    /// Lands what is whole, and gives back what is not.
+    /// Lands the whole chunks, and gives back the others.
     fn unpack(&self, fetch: Fetch<Landing>, bytes: &Bytes, ahead: bool) -> Vec<Want<Landing>> {
         let mut frames = Vec::new();
         let mut damaged = Vec::new();

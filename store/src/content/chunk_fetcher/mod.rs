@@ -171,8 +171,8 @@ impl ChunkFetcher {
     /// The chunks, if they can be had without waiting for a network: from memory or this
     /// host's disk, read, decompressed and verified on this thread. `None` if one cannot.
     ///
-    /// A pack that is gone is [`Error::Missing`], unless it can be looked for what became of it:
-    /// that takes waiting.
+    /// A pack that is gone is [`Error::Missing`], unless its chunks may have been moved: to find that out
+    /// takes waiting.
     pub fn now(&self, pieces: &[Piece]) -> Option<Result<Vec<Chunk>>> {
         let pieces = &*placed(&self.whereabouts.known(), pieces);
         let mut found = FoundChunks::new(pieces, &self.memory);
@@ -197,7 +197,7 @@ impl ChunkFetcher {
 
     /// The chunks, fetched where they are missing.
     ///
-    /// A pack that is gone is [`Error::Missing`], if what it held was not moved.
+    /// A pack that is gone is [`Error::Missing`], if its chunks were not moved.
     pub async fn chunks(self: &Arc<Self>, pieces: &[Piece]) -> Result<Vec<Chunk>> {
         let mut looks = 0;
         loop {
@@ -242,8 +242,8 @@ impl ChunkFetcher {
         self.first_reads.in_order()
     }
 
-    /// Fetches in the background what will probably be read soon. Where packs are files, the
-    /// kernel is asked to read them. Beyond what may wait it does nothing.
+    /// Fetches in the background chunks that will probably be read soon. Where packs are files, the
+    /// kernel is asked to read them. Beyond the bytes that may wait it does nothing.
     pub fn prefetch(self: &Arc<Self>, pieces: Vec<Piece>) {
         let pieces = placed(&self.whereabouts.known(), &pieces).into_owned();
         let Some(queued) = self.queue(&pieces) else { return };
@@ -279,7 +279,7 @@ impl ChunkFetcher {
         }
     }
 
-    /// A place among what waits to be fetched ahead, if there is one.
+    /// A place in the queue of prefetches, if there is one.
     fn queue(self: &Arc<Self>, pieces: &[Piece]) -> Option<Queued> {
         let bytes = pieces.iter().map(|piece| u64::from(piece.location.stored_len)).sum();
         let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);

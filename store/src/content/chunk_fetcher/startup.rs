@@ -1,5 +1,5 @@
-//! `startup` records what a mount reads in its first seconds, and fetches that ahead of the reader at the
-//! next mount, in a few large requests.
+//! `startup` records the reads of a mount's first seconds, and fetches the same chunks ahead of the reader at
+//! the next mount, in a few large requests.
 
 mod guess;
 mod ranges;
@@ -124,8 +124,8 @@ fn parts(entry: &Entry) -> impl Iterator<Item = Part> + '_ {
 }
 
 impl ChunkFetcher {
-    /// Fetches in the background what `startup` says is read first of a snapshot, or, if it
-    /// says nothing, what `guess` says.
+    /// Fetches in the background the chunks of a snapshot that `startup` names, or, if it
+    /// names none, those that `guess` does.
     pub fn follow(
         self: &Arc<Self>,
         startup: &Startup,

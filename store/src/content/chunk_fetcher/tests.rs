@@ -110,7 +110,7 @@ fn assert_content(chunks: &[Chunk], seq: u32, numbers: impl IntoIterator<Item = 
     assert!(chunks.iter().map(|chunk| &**chunk).eq(wanted.iter().map(Vec::as_slice)));
 }
 
-/// Waits for what happens in the background.
+/// Waits for an event in the background.
 async fn until(what: impl Fn() -> bool) {
     for _ in 0..2000 {
         if what() {

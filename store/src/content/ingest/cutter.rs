@@ -150,7 +150,7 @@ impl Cutter<'_> {
         self.ingest.store.chunking().inline_bytes.into()
     }
 
-    /// Forgets what was taken so far: the file changed and is read again.
+    /// Forgets the parts so far: the file changed and is read again.
     pub fn restart(&mut self) {
         self.buffer.clear();
         self.file = Parts::new(self.file.is_first);

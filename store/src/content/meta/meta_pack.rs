@@ -1,4 +1,4 @@
-//! `MetaPack` takes the blobs of snapshots that no pack has yet, and tells what their records say.
+//! `MetaPack` takes the blobs of snapshots that no pack has yet, and makes the contents of their records.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -100,8 +100,8 @@ impl MetaPack {
         ))
     }
 
-    /// Adds a snapshot of these segments, sharing with the root `base` what is the same and not barred. With
-    /// its root and, segment by segment, what was not kept.
+    /// Adds a snapshot of these segments, sharing with the root `base` the segments that are the same and not
+    /// barred. With its root and, segment by segment, the new ones.
     pub(super) fn add(
         &mut self,
         store: &TenantStore,
@@ -217,8 +217,8 @@ fn shared_blobs(
     shared
 }
 
-/// Of packs with what is wanted of each, those that a root may refer to: without the ones that hold least, if there
-/// are too many, but with all that are `needed`. The write's own meta pack is one of the few.
+/// The packs that a root may refer to, of packs with the wanted bytes of each: without those that hold least,
+/// if there are too many, but with all that are `needed`. The write's own meta pack is one of the few.
 pub(super) fn few_packs(weight: BTreeMap<PackId, u64>, needed: &HashSet<PackId>) -> HashSet<PackId> {
     let mut packs: Vec<(u64, PackId)> = weight.into_iter().map(|(pack, bytes)| (bytes, pack)).collect();
     packs.sort_unstable_by(|a, b| b.cmp(a));

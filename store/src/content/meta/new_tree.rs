@@ -175,7 +175,7 @@ impl NewTree {
         })
     }
 
-    /// Writes the metadata of this tree, sharing with the root `base` what is the same and not barred.
+    /// Writes the metadata of this tree, sharing with the root `base` equal segments that are not barred.
     pub fn seal(
         self,
         store: &TenantStore,

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 /// A caller that loads a result asks for it again at once; a few may do so at the same time.
 const MOST: usize = 8;
 
-/// The last results, by what they are of.
+/// The last results, each by its subject.
 #[derive(Debug)]
 pub(super) struct Kept<K, V>(Mutex<VecDeque<(K, Arc<V>)>>);
 

@@ -1,10 +1,11 @@
-//! `SnapshotTree` reads a snapshot's tree by need: its root first, then the segments that hold what is asked for.
+//! `SnapshotTree` reads a snapshot's tree by need: its root first, then the segments that a caller asks for.
 //!
 //! A small tree is fetched whole, since that takes one round of requests as its root does. Of a large one the
 //! segments that were read last are held, and no more; on a host with a cache they are kept on disk as well.
 //!
-//! A caller that cannot wait asks for what is here `now`: the answer is that, or what must be [loaded](SnapshotTree::load)
-//! first. Entries are named by path, or by their *ordinal*: how many entries come before them in the whole tree.
+//! A caller that cannot wait asks for the answer `now`, and gets it, or the part that must be
+//! [loaded](SnapshotTree::load) first. Entries are named by path, or by their *ordinal*: how many entries
+//! come before them in the whole tree.
 
 mod kept;
 mod links;
@@ -92,8 +93,8 @@ impl SnapshotTree {
         Self::by_need(store, record).await
     }
 
-    /// Reads the root of a snapshot, however small that is. If it is of version 1, all segments are read to find
-    /// out what they cover.
+    /// Reads the root of a snapshot, however small that is. If it is of version 1, all segments are read to
+    /// find out their spans.
     pub async fn by_need(store: &TenantStore, record: &Record) -> Result<Self> {
         let content = content(record)?;
         let root = segments::root(store, content).await?;
@@ -108,7 +109,7 @@ impl SnapshotTree {
         Self::new(Segments::by_need(store, root))
     }
 
-    /// Reads it from the bucket and never from what this host has kept, to find out whether it is whole there.
+    /// Reads it from the bucket and never from this host's cache, to find out whether it is whole there.
     pub async fn from_bucket(store: &TenantStore, record: &Record) -> Result<Self> {
         let content = content(record)?;
         if !Metadata::is_small(content) {
@@ -163,8 +164,8 @@ impl SnapshotTree {
         Self { segments, begins, before, links: OnceLock::new(), listings, files }
     }
 
-    /// Checks all of a tree whose segments have all been fetched: what can be found wrong now need not be found
-    /// in the middle of something. Of another, each segment is checked when it is read.
+    /// Checks all of a tree whose segments have all been fetched: a fault that can be found now need not be
+    /// found in the middle of something. Of another, each segment is checked when it is read.
     pub fn check_whole(&self) -> Result<()> {
         self.segments.check_whole()
     }

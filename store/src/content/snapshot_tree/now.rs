@@ -1,4 +1,4 @@
-//! Answers at once, from memory or this host's disk, or says what must be loaded first.
+//! Answers at once, from memory or this host's disk, or names the part that must be loaded first.
 
 use std::sync::Arc;
 

@@ -40,7 +40,7 @@ use crate::{
 const HELD_BYTES: usize = 16 << 20;
 /// How many bytes are fetched in one request, unless one segment alone takes more.
 const AT_ONCE: u64 = 256 << 10;
-/// How many segments are looked at for what to fetch along.
+/// How many segments are considered for being fetched along.
 const NEIGHBOURS: usize = 64;
 /// How many bytes of segments are held that this host has made.
 const MOST_FRESH: usize = 4 << 20;
@@ -272,7 +272,7 @@ impl Segments {
         }
     }
 
-    /// Decodes and holds what was fetched; gives the segment at `at`.
+    /// Decodes and holds the fetched segments; returns the one at `at`.
     fn take(&self, at: usize, fetched: Fetched) -> Result<Option<Arc<Part>>> {
         let mut wanted = None;
         // It is used last, whatever was fetched along.
@@ -393,7 +393,8 @@ impl Segments {
         Some((group, range))
     }
 
-    /// Where what must be fetched of a segment begins and ends, if it lies in `pack` and close together.
+    /// The beginning and the end of the blobs of a segment that must be fetched, if they lie in `pack` and
+    /// close together.
     fn extent(&self, segment: &SegmentRef, pack: PackId) -> Option<(u64, u64)> {
         let SegmentRef { tree, table, .. } = segment;
         let end = |blob: &Blob| blob.offset + u64::from(blob.stored_len);
@@ -412,7 +413,7 @@ impl Segments {
         (*id == segment.table.id).then(|| table.clone())
     }
 
-    /// Keeps what was fetched on this host's disk.
+    /// Keeps the fetched segments on this host's disk.
     async fn keep(&self, root: &Root, fetched: Fetched) -> Result<Fetched> {
         let (Some(cache), true) = (&self.store.cache, self.caches) else { return Ok(fetched) };
         let named = |(at, tree, table): &(usize, Bytes, Bytes)| {

@@ -1,4 +1,4 @@
-//! `TreeEditor` makes the next tree of a base and what became of it, without reading what has not changed.
+//! `TreeEditor` makes the next tree of a base and its changes, and reads only segments that change.
 //!
 //! A segment that has ended leaves nothing behind that changes how the next one is cut. So the editor refers to the
 //! base's segments as they are, up to the one with the first change; it reads that one and cuts its entries anew, with
@@ -148,7 +148,7 @@ impl TreeEditor {
         Ok(())
     }
 
-    /// Takes over what the base has before `path`, or all that is left. What it has at the path itself, if anything,
+    /// Takes over the base's entries before `path`, or all the rest. Its entry at the path itself, if any,
     /// waits first then.
     async fn pass(&mut self, path: Option<&TreePath>) -> Result<()> {
         loop {

@@ -41,7 +41,7 @@ const ATTEMPTS: u32 = 3;
 const PART_BYTES: u64 = 8 << 20;
 const NAMED: &str = "the pointer names it";
 
-/// On what terms archives are taken in.
+/// The terms on which archives are taken in.
 #[derive(Clone, Debug)]
 pub struct Adoption {
     /// In whose name it is done.
@@ -59,7 +59,7 @@ pub struct Adoption {
 }
 
 impl Adoption {
-    /// Makes sure that what the pointer names is a snapshot. `None` if it is one already, or
+    /// Makes a snapshot of the pointer's target. `None` if it is one already, or if the pointer
     /// names nothing.
     pub async fn adopt(
         &self,

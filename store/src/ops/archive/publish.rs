@@ -133,7 +133,7 @@ impl Packer for ExportJob<'_> {
     }
 }
 
-/// Puts what `packer` makes of the record `target` into the bucket, and the name into the record.
+/// Puts the archive that `packer` makes of the record `target` into the bucket, and its name into the record.
 pub async fn store_packed(
     handle: &LineageHandle,
     target: RecordId,
@@ -211,7 +211,7 @@ enum Announced {
     Outdated,
 }
 
-/// Says in the record what is on its way.
+/// Announces the upload in the record.
 async fn announce(handle: &LineageHandle, seal: Seal, archive: &Archive) -> Result<Announced> {
     let target = seal.record;
     for _ in 0..ATTEMPTS {
@@ -251,7 +251,7 @@ async fn announce(handle: &LineageHandle, seal: Seal, archive: &Archive) -> Resu
 }
 
 /// Archive, then manifest; both must then be listed. Nothing is removed to make room: a removal
-/// that arrives late would hit what is sent now.
+/// that arrives late would hit the new objects.
 async fn send(handle: &LineageHandle, parcel: &Parcel) -> Result<()> {
     let (bucket, lineage) = (&*handle.store().bucket, handle.lineage());
     let Parcel { archive, manifest, body, .. } = parcel;

@@ -1,10 +1,10 @@
 //! Removes everything but the tombstone of a profile or a tenant that was deleted.
 //!
-//! A lineage is removed when nothing of it is garbage any more, and as long after its last object
-//! was written as a request may be under way whose sender has given it up: what such a one brings
-//! back would be taken for what it was. Its pointer goes last, for it keeps out who began before.
-//! Packs that other profiles share stay, and nothing tells any more whose they were.
-//! A lineage whose pointer names something is left alone: somebody has begun it anew.
+//! A lineage is removed when nothing of it is garbage any more, and as long after its last object was written
+//! as a request may be under way whose sender has given it up: an object that such a request brings back
+//! would be taken for the old one. Its pointer goes last, for it keeps out writers that began before. Packs
+//! that other profiles share stay, and nothing tells any more whose they were. A lineage whose pointer names
+//! something is left alone: somebody has begun it anew.
 
 use std::{
     collections::HashSet,

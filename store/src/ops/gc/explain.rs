@@ -46,7 +46,7 @@ pub struct Root {
     pub is_current: bool,
     /// Whether a reader or a session keeps it.
     pub is_pinned: bool,
-    /// How much of what was asked about it needs.
+    /// How many bytes it needs of the packs in question.
     pub live_bytes: u64,
 }
 
@@ -65,7 +65,7 @@ pub struct Explanation {
     pub documents: Vec<(RecordId, Phase)>,
 }
 
-/// Says what keeps a pack or a snapshot, and what would go with it.
+/// Names the roots that keep a pack or a snapshot, and the bytes that would go with them.
 pub async fn explain(store: &TenantStore, subject: &Subject) -> Result<Explanation> {
     let inventory = Inventory::take(store, Room { bytes: u64::MAX, scratch: None }).await?;
     let catalog = Catalog::list(store).await?;

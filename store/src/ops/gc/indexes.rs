@@ -102,7 +102,7 @@ async fn rewrite(store: &TenantStore, entry: &Entry, gone: &HashSet<PackId>) -> 
     .await
 }
 
-/// First what is merged, then the parts go: between the two, some of it is there twice.
+/// The merged index first, then the parts go: between the two, some of it is there twice.
 async fn merge(store: &TenantStore, small: &[&Entry], doomed: &HashSet<PackId>) -> Result<()> {
     let mut seen = HashSet::new();
     let mut batch = Batch::default();

@@ -1,4 +1,4 @@
-//! `Plan` reports what a run did or would do; it decides nothing.
+//! `Plan` reports the actions of a run, taken or planned; it decides nothing.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -29,7 +29,7 @@ impl Tally {
     }
 }
 
-/// A session that is not finished, on a snapshot whose record is missing: nothing tells what it needs.
+/// An unfinished session on a snapshot whose record is missing: nothing tells which packs it needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stranded {
     /// The session that is not finished.

@@ -1,4 +1,4 @@
-//! `advice` tells what a tenant beyond its quota could do without.
+//! `advice` lists the garbage and the snapshots that a tenant beyond its quota could do without.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
 //! Selects the packs to repack: those that hold most garbage.
 //!
-//! Those of which the largest part is not needed, until what is left of such content is well within
-//! the limit. So no pack is touched that wastes less than the limit by itself, and what is
-//! rewritten goes with what is freed.
+//! It takes the packs with the largest unused part first, until the rest of the garbage in packs is well
+//! within the limit. So no pack is touched that wastes less than the limit by itself, and the rewritten
+//! bytes keep pace with the freed ones.
 
 use std::{collections::HashSet, time::SystemTime};
 
@@ -34,7 +34,7 @@ struct Ended {
 }
 
 impl GcRun<'_> {
-    /// Empties packs of which too little is needed: what they hold is moved. Then nothing
+    /// Empties packs of which too little is needed: their needed frames are moved. Then nothing
     /// needs them, and they are condemned like any others. `false` if there was nothing to move.
     pub(super) async fn repack(
         &mut self,
@@ -66,7 +66,7 @@ impl GcRun<'_> {
         }
     }
 
-    /// Empties packs until what was marked before says that it is enough.
+    /// Empties packs until the marks of before say that it is enough.
     async fn repack_as_marked(
         &mut self,
         inventory: &mut Inventory,
@@ -124,7 +124,7 @@ impl GcRun<'_> {
 }
 
 /// The packs that were not emptied, and whether others can be: not if the store takes nothing
-/// more, or not from us. That keeps nobody from condemning what is garbage, so only a defect
+/// more, or not from us. Garbage can still be condemned then, so only a defect
 /// ends the run.
 fn left(failed: Failed, survey: &RepackPlan) -> Result<(Vec<PackId>, bool)> {
     let Failed { error, pack, .. } = failed;
@@ -143,8 +143,8 @@ fn left(failed: Failed, survey: &RepackPlan) -> Result<(Vec<PackId>, bool)> {
     Ok((packs, go_on))
 }
 
-/// The packs that one write should empty now, and what is needed of them. `None` if what is
-/// not needed is within the limit. What cannot be emptied is passed over from then on.
+/// The packs that one write should empty now, and their needed frames. `None` if the unused bytes are
+/// within the limit. Packs that cannot be emptied are passed over from then on.
 async fn choose(
     round: &GcRun<'_>,
     inventory: &Inventory,

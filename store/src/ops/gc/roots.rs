@@ -86,14 +86,14 @@ pub(super) struct Seen {
     pub age: Duration,
     /// It rewrites other records.
     updates: bool,
-    /// It moves what others need, or did.
+    /// It moves chunks of others, or did.
     pub moves: bool,
     /// An archive of it is on its way into the bucket, or was.
     pub publishing: bool,
 }
 
 impl Seen {
-    /// Whether it will never again change what any record refers to.
+    /// Whether it will never again change the content of any record.
     pub(super) fn has_ended(&self) -> bool {
         // Revoked, but what it was to rewrite may not be closed to it yet.
         let unsettled = self.state == State::Revoked && self.updates;
@@ -143,7 +143,7 @@ impl Line for Need {
     }
 }
 
-/// All roots and what they need.
+/// All roots and their needs.
 #[derive(Debug)]
 pub(super) struct Marks {
     pub lineages: Vec<Lineage>,
@@ -167,8 +167,8 @@ pub(super) struct Marks {
 
 impl Marks {
     /// Records, then pointers and pins: a pin that is missed was made on a record that has
-    /// been seen as it was when it was pinned.
-    /// Records are taken for what they would be by now.
+    /// been seen in the state that was pinned.
+    /// Records are read as the dry run would have left them.
     pub(super) async fn make(
         store: &TenantStore,
         rules: Rules,

@@ -227,7 +227,7 @@ impl<'a> GcRun<'a> {
         Ok(busy)
     }
 
-    /// Ends writes that were not heard of for too long, so that what they left is garbage.
+    /// Ends writes that were not heard of for too long, so that their packs are garbage.
     async fn revoke(&mut self, marks: &mut Marks) -> Result<()> {
         let dead: Vec<RecordId> = marks
             .records
@@ -252,7 +252,7 @@ impl<'a> GcRun<'a> {
         Ok(())
     }
 
-    /// In a plan, with what comes of it: the records that a write was to replace are touched.
+    /// In a plan, with the consequence: the records that a write was to replace are touched.
     async fn note_revoked(&mut self, id: RecordId, lineage: &Lineage) -> Result<()> {
         if self.plan.revoked.iter().any(|(known, _)| *known == id) {
             return Ok(());
@@ -278,7 +278,7 @@ impl<'a> GcRun<'a> {
         Ok(())
     }
 
-    /// Fixes what goes. The marks were made after the last blocker had ended.
+    /// Fixes the packs to delete. The marks were made after the last blocker had ended.
     async fn decide(
         &self,
         filed: &mut [CondemnedDoc],
@@ -366,7 +366,7 @@ impl<'a> GcRun<'a> {
         each(ended).await
     }
 
-    /// Files what nothing needs and is not filed yet.
+    /// Files the packs that nothing needs and that are not filed yet.
     async fn condemn(
         &mut self,
         filed: &mut Vec<CondemnedDoc>,

@@ -37,7 +37,7 @@ pub(super) trait Line: Copy + 'static {
     fn and(self, other: Self) -> Self;
 }
 
-/// How much memory there is, and where to put what is more than that.
+/// The memory there is, and the directory for the excess.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
     pub bytes: u64,

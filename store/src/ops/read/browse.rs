@@ -1,6 +1,6 @@
 //! Looks into a snapshot without restoring it: its names, and the bytes of one file.
 //!
-//! The snapshot is pinned while it is read. Of its content only what is asked for is fetched.
+//! The snapshot is pinned while it is read. Of its content only the requested parts are fetched.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! `diff` tells what changed between two snapshots from their trees alone: no content is fetched.
+//! `diff` compares two snapshots by their trees alone: no content is fetched.
 //!
 //! Trees are cut into segments where their content says so, so two snapshots of one profile have most segments
 //! alike. Those are not read, unless a chunk that one tree seems to have alone may be in them.

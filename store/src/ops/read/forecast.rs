@@ -20,7 +20,7 @@ pub struct Forecast {
     pub name: ProfileName,
     /// Whether anything is expected of it now.
     pub is_expected: bool,
-    /// The current snapshot, if there is one of ours; its health has what was found then.
+    /// The current snapshot, if there is one of ours; its health has the findings of its capture.
     pub current: Option<(Lineage, Record)>,
 }
 

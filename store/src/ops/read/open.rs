@@ -176,7 +176,7 @@ pub struct Locked {
     pub roots: Option<Arc<Roots>>,
 }
 
-/// Takes the lock, claims the pointer, and reads what it names. Without a `major` the newest
+/// Takes the lock, claims the pointer, and reads its target. Without a `major` the newest
 /// lineage that has a snapshot is meant; with one, the profile need not exist yet. `session` is
 /// for a process that will write.
 pub async fn locked(

@@ -147,7 +147,7 @@ async fn write_snapshot(
     Ok(report)
 }
 
-/// Makes what comes after all files, and moves the directory into place.
+/// Makes the links, inspects the whole, sets the attributes of directories, and moves it into place.
 fn publish(
     staging: Staging,
     seen: &Seen,

@@ -1,4 +1,4 @@
-//! `stats` counts how much a tenant has stored, by kind, and how much that stands for.
+//! `stats` counts a tenant's stored objects and bytes, by kind, and the size of the snapshots they make up.
 //!
 //! Costs two listings and one request per record, for content of any size.
 
@@ -47,7 +47,7 @@ pub struct Stats {
     pub snapshots: u64,
     /// Sum of the uncompressed sizes of all live snapshots.
     pub logical_bytes: u64,
-    /// Records that could not be read; what they stand for is not counted.
+    /// Records that could not be read; their snapshots are not counted.
     pub unreadable_records: u64,
     /// File content.
     pub packs: Tally,

@@ -8,7 +8,7 @@
 //!    itself, and writes are revoked. Then all other archives go.
 //! 5. Collections do the rest, and leave the tombstone alone: see [`gc`](super::gc).
 //!
-//! Killed anywhere, the same command goes on, and so does a collection with what has no pointer.
+//! Killed anywhere, the same command goes on, and so does a collection with lineages without a pointer.
 //! A writer that comes in between either finds the tombstone or is found in step 3: it is refused,
 //! or its snapshot goes, whole, with the others.
 
@@ -43,7 +43,7 @@ pub struct Order {
     pub user: String,
     /// Why, in their words.
     pub reason: String,
-    /// Sessions that nobody will finish: what they build on goes.
+    /// Sessions that nobody will finish: their snapshots go.
     pub ignored: Vec<RecordId>,
     /// The rules that hold; all, outside of tests.
     pub rules: Rules,
@@ -71,7 +71,7 @@ impl Order {
         }
     }
 
-    /// Fails if somebody uses what the survey found.
+    /// Fails if somebody uses anything that the survey found.
     pub fn allow(&self, survey: &Survey) -> Result<()> {
         if let Some((lineage, holder)) = survey.holders.first() {
             return Err(Error::LockHeld { lineage: lineage.to_string(), holder: Box::new(holder.clone()) });
@@ -122,7 +122,7 @@ pub async fn profile(
     Ok((begun, left))
 }
 
-/// Deletes what a profile has, once a tombstone says that it goes: its own, or its tenant's.
+/// Deletes all content of a profile, once a tombstone says that it goes: its own, or its tenant's.
 pub async fn contents(
     store: &TenantStore,
     name: &ProfileName,

@@ -20,7 +20,7 @@ pub enum Applied {
     Changed,
 }
 
-/// Removes what the plan removes, oldest first, and says what became of each. A snapshot
+/// Removes the snapshots that the plan removes, oldest first, and tells each outcome. A snapshot
 /// that was tagged after the plan was made stays.
 pub async fn apply<'a>(
     store: &TenantStore,

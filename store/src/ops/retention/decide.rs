@@ -57,7 +57,7 @@ impl Profile {
         Self { decisions: decisions.collect(), policy, now_ms }
     }
 
-    /// Age before count, count before size; what one rule removes, the next does not count.
+    /// Age before count, count before size; a snapshot that one rule removes does not count for the next.
     fn decide(mut self) -> Vec<Decision> {
         if let Some(keep) = self.policy.keep {
             let newest = match keep {

@@ -1,9 +1,9 @@
 //! Decides by rules which snapshots stay and which go.
 //!
-//! [`plan`] is a pure function of what there is and the rules: it says of every snapshot
-//! whether it stays, and why. What time it is, how old a snapshot is and which is newer is told
-//! by the store's clock and by which was built on which; a host's clock decides nothing. [`apply`] carries a plan out, and looks again at
-//! each snapshot before it goes: what was tagged, mounted or made current meanwhile stays.
+//! [`plan`] is a pure function of the snapshots and the rules: it says of every snapshot whether it stays,
+//! and why. The store's clock and the parents of snapshots tell the time, their ages and their order; a
+//! host's clock decides nothing. [`apply`] carries a plan out, and looks again at each snapshot before it
+//! goes: one that was tagged, mounted or made current meanwhile stays.
 //!
 //! Never removed by any rule: the current snapshot, mounted ones, those that unfinished sessions build on,
 //! tagged ones, the last one of a profile, and everything of a profile whose pointer another program moved.
@@ -132,7 +132,7 @@ pub enum Why {
         /// How much longer it stays for that.
         days_left: u64,
     },
-    /// Nobody has decided yet what becomes of it.
+    /// Nobody has decided about it yet.
     HeldBack {
         /// Why it was held back.
         word: String,

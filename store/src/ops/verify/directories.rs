@@ -46,7 +46,7 @@ impl Directories {
         }
     }
 
-    /// Takes in what a pack says; `None` if that cannot be read. What was noted of it before stays.
+    /// Takes in a pack's directory; `None` if it cannot be read. Earlier notes about the pack stay.
     pub(super) fn insert(&mut self, pack: PackId, entries: Option<Vec<PackEntry>>) {
         let before = self.remove(&pack);
         self.turn += 1;

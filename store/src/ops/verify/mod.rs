@@ -53,11 +53,11 @@ pub struct Options {
     pub only: Option<RecordId>,
     /// Read and check chunks, not only where they should be.
     pub read_data: bool,
-    /// Only those of some packs, and what is marked as damaged.
+    /// Only the chunks of some packs, and those that are marked as damaged.
     pub sample: Option<Sample>,
-    /// Make good what can be, and mark the snapshots of which something is lost.
+    /// Repair damage from other copies, and mark the snapshots of which something is lost.
     pub repair: bool,
-    /// How much memory the directories of packs may take, about, and so may what is made good
+    /// How much memory the directories of packs may take, about, and so may the frames that are repaired
     /// together; the rest follows.
     pub memory_bytes: u64,
 }
@@ -90,9 +90,9 @@ pub struct Looked {
     pub lineage: Lineage,
     /// Snapshots of it that were looked at.
     pub snapshots: u64,
-    /// How much of what is damaged it needs, or is its own.
+    /// How many damaged objects it needs or owns.
     pub damage: u64,
-    /// The same of what was made good.
+    /// The same of repaired faults.
     pub repaired: u64,
 }
 
@@ -162,7 +162,7 @@ struct Check<'a> {
     used: BTreeSet<PackId>,
     /// The snapshots that were looked at, each with its generation.
     looked_at: HashMap<RecordId, u64>,
-    /// Places of chunks that are not what they should be, and why.
+    /// Places of faulty chunks, and their faults.
     wrong: HashMap<(PackId, u64), String>,
     /// Everything in packs that cannot be relied on.
     lost: DamagedFrames,
@@ -298,7 +298,7 @@ impl Check<'_> {
         looked
     }
 
-    /// Reads the tree of a snapshot, and what it needs.
+    /// Reads the tree of a snapshot, and its needs.
     async fn tree(
         &mut self,
         lineage: &Lineage,

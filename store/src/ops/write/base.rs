@@ -151,7 +151,7 @@ impl SnapshotWriter {
         }
     }
 
-    /// Fails with [`Error::WriteRevoked`] unless the base is what it was when it was read, and all its packs are
+    /// Fails with [`Error::WriteRevoked`] unless the base is still as it was read, and all its packs are
     /// there: the write has taken that for granted.
     pub fn look_at_base(&self) -> impl Future<Output = Result<()>> + use<> {
         let (store, lease, known, base) =

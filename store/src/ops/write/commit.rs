@@ -62,7 +62,7 @@ pub struct Request {
     pub examined: Examined,
     /// Why the snapshot must not take the place of the current one by itself.
     pub hold_back: Option<HoldBack>,
-    /// The parts of the base's files that a mount of it read first; without any, what the base says.
+    /// The parts of the base's files that a mount of it read first; without any, the base's own plan.
     pub first_reads: StartupRanges,
     /// Guesses the first reads, where no mount has shown them; without it, chunks are not ordered by them.
     pub guess: Option<Guess>,
@@ -72,7 +72,7 @@ pub struct Request {
     pub flip_id: FlipId,
     /// How it is published before the pointer is moved to it; without, it is not.
     pub archive: Option<publish::PublishJob>,
-    /// The snapshot of an earlier state of the same changes, if there is one: what it has stored is not stored again.
+    /// An earlier snapshot of the same changes, if there is one: its chunks are not stored again.
     pub earlier: Option<Base>,
     /// Takes for granted that the base is as it was read, and looks at it while metadata is uploaded. If it is not,
     /// the write ends as if it had been revoked, and must begin anew without this.
@@ -99,8 +99,8 @@ pub struct Stored {
     pub untold: Option<Event>,
 }
 
-/// Stores what `changes` make of `base` and moves the pointer to it by `hold`; without one, no pointer is moved.
-/// `files` gives the content of the files whose content must be read. `intend` is told the record before it becomes a snapshot.
+/// Stores `base` with `changes` and moves the pointer to the result by `hold`; without one, no pointer is
+/// moved. `files` reads the changed content. `intend` is told the record before it becomes a snapshot.
 #[expect(
     clippy::too_many_arguments,
     reason = "each is another party's: the caller's, the mount's, the store's"
@@ -336,7 +336,7 @@ impl MountSource<'_> {
     }
 }
 
-/// The changed files of a tree, and what is needed to store them.
+/// The changed files of a tree, and the means to store them.
 struct Rewritten {
     files: Arc<dyn Files + Send>,
     /// Each with its number among the files.
@@ -363,7 +363,7 @@ impl Rewritten {
         Self { files, entries, first: First::of(&places, guess, &put), ingest, threads }
     }
 
-    /// Stores what is new of those that are `chosen`, by number; blocking. With the extents of each, and
+    /// Stores the new chunks of the `chosen` files, by number; blocking. Returns the extents of each, and
     /// how much was stored so far.
     fn store(&self, chosen: &[usize]) -> Result<(Vec<Vec<Extent>>, Ingested)> {
         let extents = match chosen.is_empty() {
@@ -374,7 +374,7 @@ impl Rewritten {
     }
 }
 
-/// Changed files of a tree whose names say what of them is read first.
+/// Changed files of a tree whose names tell which parts of them are read first.
 struct Laid<'a> {
     rewritten: &'a Rewritten,
     chosen: &'a [usize],

@@ -33,10 +33,10 @@ use crate::{
 };
 
 impl SnapshotWriter {
-    /// As [`follow_base`](Self::follow_base), for a source that has the chunks of `tree` from nowhere but the base.
-    /// The root of the base is read anew if it is not what it was: chunks were moved since, by a collection
-    /// or by a repair that had a good copy, or the packs that hold them are about to go. The chunks that may not
-    /// be referred to even where they are now, but are still there, are copied.
+    /// As [`follow_base`](Self::follow_base), for a source that has the chunks of `tree` from nowhere but the
+    /// base. The root of the base is read anew if it is another by now: chunks were moved since, by a
+    /// collection or by a repair that had a good copy, or the packs that hold them are about to go. Chunks
+    /// that are there, but may not be referred to even at their new place, are copied.
     pub async fn follow_base_or_copy(&mut self, tree: &mut NewTree) -> Result<Ingested> {
         let Some(before) = self.base.clone() else {
             self.lease.look_at_packs().await?;

@@ -112,7 +112,7 @@ pub(super) fn draft(
     }
 }
 
-/// The tag that says what it is from the moment it is a snapshot.
+/// The tag that marks the record as work in progress from the moment it is a snapshot.
 fn in_progress(by: Actor) -> (String, Tag) {
     (WIP.to_owned(), Tag { tagged_at_ms: clock::unix_ms(), by, unknown: Unknown::new() })
 }

@@ -33,7 +33,7 @@ const BATCH: usize = 128;
 #[derive(Debug)]
 pub(super) struct Looked {
     pub entry: Entry,
-    /// If it is a regular file: what it is, and whether it has other names.
+    /// If it is a regular file: its state, and whether it has other names.
     pub file: Option<(FoundFile, bool)>,
     /// If it is a directory: the number of its folder.
     pub folder: Option<usize>,

@@ -125,8 +125,8 @@ enum Told {
 }
 
 impl First {
-    /// By what a mount has read, else by a guess, which looks at the names in `tree`. Without either, no part is
-    /// read first.
+    /// By the recorded reads of a mount, else by a guess, which looks at the names in `tree`. Without either,
+    /// no part is read first.
     pub fn of(places: &StartupRanges, guess: Option<Guess>, tree: &[Entry]) -> Self {
         if places.0.is_empty() {
             return Self(guess.map_or(Told::Unknown, |guess| Told::Guessed(guess(tree))));

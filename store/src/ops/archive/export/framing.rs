@@ -25,7 +25,7 @@ pub enum Framing {
         /// How many threads compress.
         threads: u32,
     },
-    /// The chunks' frames as they are stored, and small ones for what lies between.
+    /// The chunks' frames as they are stored, and small ones for the bytes between.
     Splice,
 }
 

@@ -1,6 +1,6 @@
 //! `import` stores an archive as a snapshot, straight from a stream.
 //!
-//! 1. The write's lease is taken first: what may be referred to is then known for good, so
+//! 1. The write's lease is taken first: the packs it may refer to are then known for good, so
 //!    that a stream, which cannot be read twice, need not be.
 //! 2. Content is cut and stored as it comes. Names and attributes are held in memory, within
 //!    limits; nothing is unpacked but the files that somebody wants to look at.
@@ -102,7 +102,7 @@ pub struct Imported {
     pub elapsed: Duration,
 }
 
-/// Stores what `stream` holds as a snapshot, built on `base` if there is one.
+/// Stores the tree in `stream` as a snapshot, built on `base` if there is one.
 pub async fn import(
     store: &TenantStore,
     request: Request,
@@ -220,7 +220,7 @@ impl ArchiveSource<'_> {
     }
 }
 
-/// Writes down what is known of the archive.
+/// Writes the facts about the archive into the record.
 fn describe(
     record: &mut Record,
     request: &Request,

@@ -249,7 +249,7 @@ fn skip_zeros(file: &mut impl io::Read, len: u64) -> io::Result<()> {
     }
 }
 
-/// Reads on, and writes what it has read to a file beside.
+/// Reads on, and writes the same bytes to a file beside.
 struct Tee<R> {
     content: R,
     aside: Option<File>,

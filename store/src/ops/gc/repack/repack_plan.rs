@@ -43,7 +43,7 @@ pub struct RepackPlan {
 /// By pack, and by where they begin in it.
 pub type Frames = BTreeMap<PackId, BTreeMap<u64, Needed>>;
 
-/// A frame that is needed: where it lies, and what it is taken for.
+/// A frame that is needed: its location, and the chunk in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needed {
     /// Where its frame lies.

@@ -89,7 +89,7 @@ impl Update<'_> {
     }
 }
 
-/// Fails if the record would be too large with what it has to remember once it is moved.
+/// Fails if the record would be too large with its list of earlier generations once it is moved.
 pub(super) fn check_room(record: &Record, pins: &[pins::FoundPin]) -> Result<(), Error> {
     let moved = Record { earlier: earlier(record, pins), ..record.clone() };
     let what = |error| format!("record {} cannot remember where its content was: {error}", record.record);

@@ -1,7 +1,7 @@
 //! Opens a snapshot without a lock, and pins it meanwhile.
 //!
-//! The pin is placed and confirmed while the metadata is fetched: what was fetched is used only
-//! if the second look found the record as it was, so it is what the pin keeps.
+//! The pin is placed and confirmed while the metadata is fetched: the metadata is used only
+//! if the second look found the record as it was, so the pin keeps it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ const RENEW_EVERY: Duration = Duration::from_secs(30);
 /// How often a snapshot is looked at that somebody is about to delete.
 const ATTEMPTS: u32 = 5;
 
-/// A pin, and what renews it.
+/// A pin, and its renewer.
 pub type Kept = (Arc<Pinned>, PinKeeper);
 
 /// How a pin is placed and kept.
@@ -106,8 +106,8 @@ pub(in crate::ops) async fn release(kept: Option<Kept>) {
     }
 }
 
-/// Pins the snapshot while it is read, and has `open` read what is needed of it. Who may not write to the store
-/// reads without: what is deleted meanwhile stays for the grace of a collection.
+/// Pins the snapshot while it is read, and has `open` read the needed parts of it. A reader that may not
+/// write to the store reads without a pin: deleted content stays for the grace of a collection.
 async fn kept_while<T, F>(
     store: &TenantStore,
     record: &Record,

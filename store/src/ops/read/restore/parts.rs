@@ -21,7 +21,7 @@ use crate::{
     tree::write::Keeping,
 };
 
-/// How much memory a part takes, about: ordinary profiles are one part, so that what lies together is fetched together.
+/// The approximate memory of a part: ordinary profiles are one part, so that neighbours are fetched together.
 const PART_BYTES: usize = 4 << 20;
 
 /// The counts of all entries so far, and the entries to make at the end.
@@ -54,7 +54,7 @@ impl Parts {
         Self { selection, target, keeping, seen }
     }
 
-    /// The next part, and what is to be fetched for it; `None` after the last one.
+    /// The next part, and its fetches; `None` after the last one.
     pub async fn next(&mut self) -> Result<Option<(Arc<Part>, Vec<Fetch<Place>>)>> {
         let Some(found) = self.selection.next_within(PART_BYTES).await? else { return Ok(None) };
         let (target, keeping, seen) = (Arc::clone(&self.target), self.keeping, Arc::clone(&self.seen));
@@ -63,7 +63,7 @@ impl Parts {
     }
 }
 
-/// Makes a part of some entries, and what needs no content of it.
+/// Makes a part of some entries, and those of them that need no content.
 fn prepare(
     target: &Target,
     keeping: Keeping,

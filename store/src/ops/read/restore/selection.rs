@@ -27,7 +27,7 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// Chooses what `paths` name, all below them, and the directories they are in; without any, all. A file of
+    /// Chooses `paths`, all below them, and the directories they are in; without any, all. A file of
     /// which only a hard link is chosen takes that link's name.
     pub async fn new(record: &Record, tree: &Arc<SnapshotTree>, paths: &[TreePath]) -> Result<Self> {
         for path in paths {

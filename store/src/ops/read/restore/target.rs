@@ -85,7 +85,7 @@ impl fmt::Debug for Target {
 }
 
 impl Target {
-    /// Writes what comes until nothing more does.
+    /// Writes chunks as they come until there are no more.
     pub fn run(&self, fetched: Receiver<Fetched>, threads: usize) -> Result<()> {
         let fetched = Mutex::new(fetched);
         // The disk is put to work while there is still much to decompress, and not only when
@@ -135,7 +135,7 @@ impl Target {
         }
     }
 
-    /// Writes what a file has in the tree itself, and its attributes.
+    /// Writes the part of a file's content that the tree itself holds, and its attributes.
     pub fn finish_file(&self, entry: &Entry, file: &File) -> Result<()> {
         let Kind::File { size, extents } = &entry.kind else { return Ok(()) };
         let mut offset = 0;

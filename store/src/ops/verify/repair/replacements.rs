@@ -96,7 +96,7 @@ impl<'a> Copies<'a> {
         survey.records().next().is_some() && (moves_metadata || survey.frames().any(is_had))
     }
 
-    /// From the cache: what is there was fetched from a pack, and is compressed anew.
+    /// From the cache: a chunk there was fetched from a pack, and is compressed anew.
     async fn cached(&self, wants: Vec<Want<u64>>, found: &mut Vec<(u64, PackEntry, Bytes)>) -> Result<Rest> {
         let Some(cache) = self.cache.clone() else { return Ok(wants) };
         let (key, level) = (*self.store.key(), self.store.chunking().zstd_level);

@@ -59,7 +59,7 @@ pub struct Stored {
     pub locations: Vec<Location>,
 }
 
-/// Stores `tree`, as [`commit`](super::commit) does what became of its base. `files` gives the content of the changed
+/// Stores `tree`, as [`commit`](super::commit) stores changes of its base. `files` reads the changed
 /// files in the order of `tree.changed`.
 #[expect(
     clippy::too_many_arguments,

@@ -32,7 +32,7 @@ pub(super) struct BaseParts {
 }
 
 impl BaseParts {
-    /// Learns the segments that have files which must be read: most of what is in them is stored.
+    /// Learns the segments that have files which must be read: most of their content is stored already.
     pub async fn learn_touched(
         &mut self,
         store: &TenantStore,
@@ -48,7 +48,7 @@ impl BaseParts {
         Ok(())
     }
 
-    /// Learns the segments that a new tree does not have: most of what was in them is in others of it.
+    /// Learns the segments that a new tree does not have: most of their content is in others of it.
     pub async fn learn_left(&mut self, store: &TenantStore, writer: &SnapshotWriter, new: &NewTree) {
         let Some(tree) = by_need(writer) else { return };
         let kept: HashSet<usize> = new.kept_numbers().collect();

@@ -52,7 +52,7 @@ impl Reads {
 pub(super) struct Captured {
     pub plan: Arc<Plan>,
     pub reads: Arc<Reads>,
-    /// Whether what was remembered of the last time turned out to be wrong.
+    /// Whether the memory of the last capture proved wrong.
     is_mistaken: Arc<AtomicBool>,
 }
 
@@ -183,8 +183,8 @@ impl Captured {
 }
 
 impl Taken {
-    /// A file that was found as `entry`, and read in this round. What was seen while reading counts, not what the
-    /// walk saw before.
+    /// A file that was found as `entry`, and read in this round. Its state while it was read counts, not the
+    /// one that the walk saw before.
     fn read(mut entry: Entry, file: ReadFile, round: usize) -> Self {
         let ReadFile { seen, extents } = file;
         entry.meta.mtime = seen.state.mtime;
@@ -207,7 +207,7 @@ impl Taken {
     }
 }
 
-/// Whether what is found now is what was taken before.
+/// Whether `now` is the same as the entry that was taken before.
 fn is_same(before: &Taken, now: &Found) -> bool {
     let (was, is) = (&before.entry, &now.entry);
     match (&before.file, &now.file) {

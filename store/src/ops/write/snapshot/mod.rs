@@ -83,7 +83,7 @@ pub struct Request {
     /// The snapshot that the directory was made of, if that is known: only while it is current does the new
     /// snapshot take its place. `Some(None)` if nothing was current then.
     pub made_of: Option<Option<RecordId>>,
-    /// Asked about what was read, before it is published.
+    /// Judges the files that were read, before they are published.
     pub examiner: Option<Arc<dyn Examiner>>,
     /// Why the snapshot must not take the place of the current one by itself, if there is one.
     pub hold_back: Option<HoldBack>,
@@ -193,7 +193,7 @@ pub struct Report {
 pub struct Phases {
     /// Reading, cutting and examining the content. Packs are uploaded meanwhile.
     pub capture: Duration,
-    /// Uploading what was not uploaded by then, until the record is live.
+    /// Uploading the rest, until the record is live.
     pub upload: Duration,
     /// Moving the pointer, and publishing the archive before that if one is wanted.
     pub pointer_flip: Duration,
@@ -241,7 +241,7 @@ pub enum Outcome {
 }
 
 /// Captures `request.directory` as the next snapshot of its lineage. When `stop` ends, so
-/// does the capture, after giving back what it holds.
+/// does the capture, after giving back its locks and leases.
 pub async fn snapshot(
     store: &TenantStore,
     request: &Request,
@@ -331,7 +331,8 @@ impl Capture<'_> {
         self.report(skipped, reused_files, ended)
     }
 
-    /// Others may have stored what the directory lacks since it was made.
+    /// Refuses to supersede another snapshot than the one that the directory was made of: the directory lacks
+    /// the changes between the two.
     fn must_stand_on(&self, current: Option<RecordId>) -> Result<()> {
         if self.request.made_of.is_none_or(|made_of| made_of == current) {
             return Ok(());

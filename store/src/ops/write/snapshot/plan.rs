@@ -74,7 +74,7 @@ pub(super) struct Plan {
     few: Option<Vec<(TreePath, FoundFile, Choice)>>,
     /// The entries in the upper two levels, for guesses; not all, if there are many.
     pub top: Vec<Entry>,
-    /// The tree that was captured the last time, and what has changed since, unless that is much.
+    /// The tree that was captured the last time, and the changes since, unless they are many.
     pub changes: Option<(SnapshotId, Vec<PlannedChange>)>,
     exclusions: Vec<String>,
     pub threads: usize,
@@ -126,7 +126,7 @@ impl Plan {
         Ok(Arc::new(plan))
     }
 
-    /// Walks the directory beside what was known of it.
+    /// Walks the directory beside the stat cache.
     fn survey(&mut self) -> Result<()> {
         let Self { root, log, totals, kept, to_read, few, top, cache, exclusions, threads, .. } = &mut *self;
         let (mut known, mut tally) = (known(cache.as_ref()), Tally::default());
@@ -183,7 +183,7 @@ impl Plan {
         Ok(sizes.too_large(self.root.path(), self.totals.bytes, limit))
     }
 
-    /// Whether the directory is known to be what a snapshot has.
+    /// Whether the directory is known to equal a snapshot.
     pub fn is_as(&self, record: &Record) -> bool {
         let known = self.changes.as_ref().filter(|(_, changes)| changes.is_empty());
         known.is_some_and(|(tree, _)| is_whole(record, *tree)) && self.has_found(&record.counts)

@@ -76,7 +76,7 @@ struct Open {
     seen: Option<ReadState>,
 }
 
-/// Tells what was read in the order of the files.
+/// Tells the results of reading in the order of the files.
 struct InOrder<'a> {
     each: Box<dyn FnMut(usize, TreePath, ReadFile) + Send + 'a>,
     next: usize,
@@ -84,7 +84,7 @@ struct InOrder<'a> {
 }
 
 impl<'a> Directory<'a> {
-    /// The next `len` files of `files`; `each` is told what they held, in order.
+    /// The next `len` files of `files`; `each` is told their contents, in order.
     pub fn new(
         root: &'a RootDir,
         first: &'a First,
@@ -97,7 +97,7 @@ impl<'a> Directory<'a> {
         Self { root, first, progress, len, queue, open: Mutex::default(), taken }
     }
 
-    /// Takes what a file consists of.
+    /// Takes the extents of a file.
     pub fn done(&self, at: usize, extents: Vec<Extent>) -> Result<()> {
         let Some(Open { path, seen: Some(seen), .. }) = self.open.lock().remove(&at) else {
             return Err(internal("a file that was not read is done"));

@@ -50,7 +50,7 @@ pub(super) struct DirectorySource<'a> {
     reused_files: u64,
     /// How long reading and examining took.
     capturing: Duration,
-    /// Whether somebody wants to know what differs from the base.
+    /// Whether somebody wants the list of files that differ from the base.
     wants_changed: bool,
     base_parts: BaseParts,
     /// The ranges that mounts of the base, or of snapshots before it, read first.
@@ -132,7 +132,7 @@ impl<'a> DirectorySource<'a> {
         Ok((self.reused_files, ended))
     }
 
-    /// Keeps what this host has learnt, while the pointer is moved.
+    /// Keeps the stat cache and the tree on this host, while the pointer is moved.
     fn remember(&mut self) -> JoinHandle<Result<()>> {
         let (store, captured) = (self.capture.store.clone(), self.captured.clone());
         let (stored, rounds) = (self.stored.take(), std::mem::take(&mut self.rounds));

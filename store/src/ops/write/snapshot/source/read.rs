@@ -112,7 +112,7 @@ impl DirectorySource<'_> {
         Ok(None)
     }
 
-    /// Whether the directory is still what was read.
+    /// Whether the directory is still as it was read.
     pub(super) async fn check_unchanged(&self) -> Result<()> {
         let captured = self.captured.clone();
         blocking(move || captured.check_unchanged()).await
