@@ -18,7 +18,7 @@ use store::{
 
 use crate::{call::Answer, peer::Peer};
 
-/// Names a request, in what is asked and in what is answered.
+/// The header that names a request, in requests and answers.
 pub(crate) const REQUEST_ID: &str = "x-request-id";
 
 /// The state of a request before its outcome.
@@ -47,8 +47,8 @@ impl Audit {
         }
     }
 
-    /// Stores the same as an event of the tenant, unless the request was refused: then nothing was changed, and
-    /// nobody can fill a store with what is refused. If that fails it is only told.
+    /// Stores the same as an event of the tenant, unless the request was refused: then nothing was changed,
+    /// and nobody can fill a store with refused requests. A failure to store it is only logged.
     pub(crate) async fn store(
         &self,
         engine: &Engine,

@@ -30,7 +30,7 @@ use crate::{
 /// So many digits of an id name a snapshot wherever one is to be changed for good.
 const ID_DIGITS: usize = 12;
 
-/// The header with what must be current, as descriptions of routes have it.
+/// The header that names the current snapshot, as descriptions of routes have it.
 pub(crate) const IF_MATCH: (&str, &str) = (
     "If-Match",
     "The `active_sha256_prefix` that the pointer must have, in quotes; if it has another, the answer is 412.",
@@ -47,7 +47,7 @@ pub(crate) type Answer = Result<Response<Body>, Refusal>;
 pub(crate) struct Call {
     /// The state that all requests share.
     pub(crate) server: Arc<Server>,
-    /// Does what is asked for.
+    /// Carries out the request.
     pub(crate) engine: Engine,
     /// Names the request in logs and events.
     pub(crate) request_id: String,
@@ -97,7 +97,7 @@ impl Call {
     }
 
     /// The snapshot that the path names by digits of its id. These name the same snapshot, or none, however
-    /// often they are sent; what `latest~1` or a time names changes.
+    /// often they are sent; the target of `latest~1` or of a time changes.
     pub(crate) fn snapshot_by_id(
         &self,
         chrome_major: Option<ChromeMajor>,

@@ -233,8 +233,8 @@ async fn carried_out(
     work.await
 }
 
-/// Raised when the caller goes away, for then its request is dropped: waiting ends, and what is being
-/// changed is brought to its end.
+/// Raised when the caller goes away, for then its request is dropped: waiting ends, and changes under
+/// way are brought to their end.
 struct InterruptedWithCaller(Interrupt);
 
 impl Drop for InterruptedWithCaller {
@@ -258,7 +258,7 @@ async fn path(parts: &mut Parts) -> Result<BTreeMap<String, String>, Refusal> {
     Ok(params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// Fails unless the caller may act for the tenant. Whether what is asked for exists plays no part.
+/// Fails unless the caller may act for the tenant. Whether the thing asked for exists plays no part.
 fn require_tenant(caller: &Caller, path: &BTreeMap<String, String>) -> Result<(), Refusal> {
     match path.get("tenant_id").is_some_and(|tenant| caller.tenants.include(tenant)) {
         true => Ok(()),

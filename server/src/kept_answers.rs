@@ -52,7 +52,7 @@ struct Known {
 
 #[derive(Debug)]
 struct Request {
-    /// Tells what was asked for.
+    /// Identifies the request.
     digest: [u8; 32],
     /// None while it is being carried out.
     answer: Option<KnownAnswer>,
@@ -142,7 +142,7 @@ impl Known {
         }
     }
 
-    /// Forgets what is too old, and the oldest of what is too much.
+    /// Forgets answers that are too old, and the oldest of those beyond the limits.
     fn forget(&mut self, now: Instant) {
         while let Some((at, _)) = self.answered.front()
             && (now.saturating_duration_since(*at) >= KEPT || self.bytes > MAX_BYTES)

@@ -66,7 +66,7 @@ async fn take_turn(server: &Server) -> Result<(), Failure> {
     }
 }
 
-/// Folds what was reported, if it is this server's turn. A turn saves work, and the totals are replaced by
+/// Folds the reports, if it is this server's turn. A turn saves work, and the totals are replaced by
 /// compare-and-swap: two servers that are at it count nothing twice.
 async fn fold(server: &Server, store: &Store) -> Result<(), Failure> {
     if store.config().await?.is_none() {

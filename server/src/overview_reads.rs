@@ -1,7 +1,7 @@
 //! `OverviewReads` paces the reads that keep the overview up to date, so that they leave the store to others.
 //!
-//! A server reads what this host has in its cache when it starts, and the store only once somebody asks. A question
-//! never waits long: it is answered with what is known, and says of when that is.
+//! A server reads this host's cache when it starts, and the store only once somebody asks. A question
+//! never waits long: it is answered with the summaries at hand, and their time.
 
 use std::{
     collections::BTreeSet,

@@ -15,7 +15,7 @@ pub const MEDIA_TYPE: &str = "application/problem+json";
 /// The answer to a request that fails.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Problem {
-    /// Always `about:blank`: `kind` tells what it is.
+    /// Always `about:blank`: `kind` tells the problem.
     #[serde(rename = "type")]
     pub reference: &'static str,
     /// The status in words.
@@ -49,7 +49,7 @@ pub struct Queue {
     pub waiting: Vec<WaitingFields>,
     /// Their number.
     pub ahead: u64,
-    /// When this request would have its turn if nobody renews or gives back early: what is left to the holder, and
+    /// When this request would have its turn if nobody renews or gives back early: the holder's rest, and
     /// the whole time of everybody who waits before.
     pub estimated_wait_ms: u64,
 }

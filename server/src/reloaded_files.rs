@@ -103,7 +103,7 @@ impl<T> ReloadedFiles<T> {
         Arc::clone(&kept.value)
     }
 
-    /// Whether this is what the files hold now: they are there, and could be read.
+    /// Whether this is the present content of the files: they are there, and could be read.
     pub(crate) fn is_in_order(&self) -> bool {
         self.current();
         self.kept.lock().is_in_order
@@ -124,8 +124,8 @@ fn stamps(paths: &[PathBuf]) -> (Vec<Option<Stamp>>, bool) {
     (stamps, is_settled)
 }
 
-/// Reads a file that must be this user's alone, since who can change it can do everything. `what` names
-/// it, and `hint` says how one comes by it. The rights in `closed` may nobody have.
+/// Reads a file that must be this user's alone, since a user who can change it can do everything. `what`
+/// names it, and `hint` says how one comes by it. Nobody may have the rights in `closed`.
 pub(crate) fn read_own(path: &Path, what: &str, hint: &str, closed: u32) -> Result<Vec<u8>, Failure> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| {

@@ -78,7 +78,7 @@ pub(crate) struct Server {
     pub(crate) loads: Room,
     pub(crate) jobs: LiveJobs,
     pub(crate) job_room: Room,
-    /// Whether it does jobs, and takes turns at what is due.
+    /// Whether it does jobs, and takes turns at periodic ones.
     pub(crate) does_jobs: bool,
     /// Names this server among all of the store: its host, and a name of its own.
     pub(crate) name: String,

@@ -57,8 +57,8 @@ pub(crate) struct PieceReader {
 }
 
 impl PieceReader {
-    /// Begins the writing and waits for its first bytes: what fails before them is refused as anything
-    /// else. What fails later breaks the connection, so that nobody takes a part for the whole. The
+    /// Begins the writing and waits for its first bytes: a failure before them is an ordinary
+    /// refusal. A later failure breaks the connection, so that nobody takes a part for the whole. The
     /// `room` is taken until both the writing and the reading have ended.
     pub(crate) async fn begun<R: Send + Sync + 'static>(
         self,

@@ -79,7 +79,7 @@ impl LoginCookie {
         key.sign("csrf", &[&self.0]).to_hex().to_string()
     }
 
-    /// Whether this is what the page must send.
+    /// Whether this is the value that the page must send.
     pub(crate) fn is_csrf(&self, key: &LoginKey, sent: &str) -> bool {
         self.csrf(key).as_bytes().ct_eq(sent.as_bytes()).into()
     }

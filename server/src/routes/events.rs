@@ -65,8 +65,8 @@ pub(super) static ROUTES: &[Route] = &[Route::new(
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FeedQuery {
-    /// Those that follow this event; from the first on if it is not said. A stream goes by `Last-Event-ID` before it,
-    /// and begins with what happens from now on if neither is said.
+    /// Those that follow this event; from the first on if it is not said. A stream goes by `Last-Event-ID`
+    /// before it, and begins with the next event if neither is said.
     pub after: Option<EventId>,
     /// How many at most, from 1 to 1000; 100 if it is not said.
     pub limit: Option<usize>,
@@ -90,9 +90,9 @@ pub struct EventPage {
 /// An event, and whose it is.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FeedEvent {
-    /// The tenant; none of what was done for all.
+    /// The tenant; none of an event of the store.
     pub tenant_id: Option<Tenant>,
-    /// The profile; none of what happened to a tenant.
+    /// The profile; none of an event of a tenant.
     pub profile_id: Option<Profile>,
     /// The Chrome that wrote it.
     pub chrome_major_version: Option<ChromeMajor>,
@@ -145,7 +145,7 @@ impl From<Told> for FeedEvent {
 #[derive(Clone, Debug)]
 struct Wanted {
     engine: Engine,
-    /// These tenants; all there are, and what is done for all, without.
+    /// These tenants; without, all there are, and the events of the store.
     tenants: Option<Vec<Tenant>>,
 }
 
@@ -236,7 +236,7 @@ async fn events(call: Call) -> Answer {
     Ok(streamed(until_stopped))
 }
 
-/// Whether a stream is among what the caller takes.
+/// Whether the caller accepts a stream.
 fn wants_stream(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|accepted| accepted.trim().starts_with(EVENT_STREAM))

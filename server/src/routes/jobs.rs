@@ -112,7 +112,7 @@ pub struct JobsQuery {
 pub struct JobBody {
     /// For this tenant alone; for all if it is not said, which needs a token for all.
     pub tenant_id: Option<Tenant>,
-    /// Only say what would be done.
+    /// Only tell the plan, and change nothing.
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -123,7 +123,7 @@ pub struct JobBody {
 pub struct ReapBody {
     /// For this tenant alone; for all if it is not said, which needs a token for all.
     pub tenant_id: Option<Tenant>,
-    /// Only say what would be done.
+    /// Only tell the plan, and change nothing.
     #[serde(default)]
     pub dry_run: bool,
     /// How long a lock must have been expired; 60 if it is not said.
@@ -144,7 +144,7 @@ pub struct VerifyBody {
     pub structure: bool,
     /// Read one of so many parts of the content, another one each day; all of it if it is not said.
     pub read_data: Option<u64>,
-    /// Make good what can be, and mark the snapshots of which something is lost. It needs the role `admin`.
+    /// Repair damage from other copies, and mark the snapshots that stay damaged. It needs the role `admin`.
     #[serde(default)]
     pub repair: bool,
 }
@@ -157,7 +157,7 @@ pub enum ShownState {
     Running,
     /// All is done, and well.
     Done,
-    /// It failed, or what it found is bad.
+    /// It failed, or its findings are bad.
     Failed,
     /// Somebody has ended it, or its server was told to stop.
     Cancelled,
@@ -165,7 +165,7 @@ pub enum ShownState {
     Lost,
 }
 
-/// A job, and what every server knows of it.
+/// The part of a job that every server knows.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct JobSummary {
     /// Names the job.
@@ -343,7 +343,7 @@ fn no_job(id: JobId) -> Failure {
         .hint("`GET /v1/jobs` lists those there are")
 }
 
-/// Whether the caller may see what is done for a tenant, or for all.
+/// Whether the caller may see jobs of this tenant, or of all.
 fn is_for(call: &Call, tenant: Option<&Tenant>) -> bool {
     call.require_tenant(tenant).is_ok()
 }

@@ -105,7 +105,7 @@ pub struct MountBody {
     pub sha_prefix: Option<String>,
     /// The major version of the Chrome that will use it; the newest there is if it is not said.
     pub chrome_major_version: Option<ChromeMajor>,
-    /// Without a lock; what is changed cannot become a snapshot of this profile.
+    /// Without a lock; its changes cannot become a snapshot of this profile.
     #[serde(default)]
     pub fork: bool,
     /// Without a lock, and without changes.

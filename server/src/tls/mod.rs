@@ -41,7 +41,7 @@ pub struct TlsFiles {
     pub client_authorities: Option<PathBuf>,
 }
 
-/// Encrypts connections with what the files hold at that time.
+/// Encrypts connections by the present content of the files.
 #[derive(Debug)]
 pub(crate) struct Tls {
     watched: ReloadedFiles<Loaded>,
