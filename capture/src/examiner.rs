@@ -31,7 +31,7 @@ use crate::{
     sqlite::Depth,
 };
 
-/// Checks take no longer: a capture must end, and what is not checked is said.
+/// Checks take no longer: a capture must end, and it lists the unchecked databases.
 const MOST_TIME: Duration = Duration::from_secs(120);
 
 /// The word for a snapshot that lacks an expectation.
@@ -53,7 +53,7 @@ pub struct Policy {
     pub allow_logged_out: bool,
 }
 
-/// Knows what the files of a Chrome profile are.
+/// Knows the meaning of the files of a Chrome profile.
 #[derive(Clone, Debug)]
 pub struct ProfileExaminer {
     pub policy: Policy,

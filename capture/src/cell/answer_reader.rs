@@ -31,7 +31,7 @@ pub(super) enum Stop {
     OutOfMemory,
     /// It could not begin.
     Failed(String),
-    /// No answer at all, or one to what was not asked.
+    /// No answer at all, or one to another question.
     Nonsense,
 }
 

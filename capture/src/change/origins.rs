@@ -64,7 +64,7 @@ pub fn directory_of(path: &Path) -> Option<PathBuf> {
     directory.ends_with(DIRECTORY).then(|| directory.to_owned())
 }
 
-/// In the cell: what became of the origins in the Local Storage at `path`.
+/// In the cell: the changes of the origins in the Local Storage at `path`.
 pub(crate) fn check(dir: &ProfileDir, path: &Path, deadline: Deadline) -> Storage {
     let read = |side: &str| {
         let read = origins(dir, &Path::new(side).join(path), deadline, |_| true);

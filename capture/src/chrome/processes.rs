@@ -65,7 +65,7 @@ pub struct Holder {
 }
 
 impl Users {
-    /// Whether there is a Chrome, or what is left of one.
+    /// Whether there is a Chrome, or a remnant of one.
     pub fn runs(&self) -> bool {
         !self.browsers.is_empty() || !self.children.is_empty()
     }
@@ -188,7 +188,7 @@ impl UserDataDir {
         Ok(Self { name, device: meta.dev(), inode: meta.ino(), owner: meta.uid(), is_open })
     }
 
-    /// By what the kernel knows already: the path may be that of another browser, on a mount that
+    /// By the kernel's present knowledge: the path may be that of another browser, on a mount that
     /// has stopped answering.
     fn is(&self, path: &Path) -> io::Result<bool> {
         let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::INO)?;

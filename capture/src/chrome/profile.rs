@@ -12,7 +12,7 @@ use serde::Deserialize;
 use store::name::ChromeMajor;
 
 /// Made by a running Chrome for itself; of no use, or harmful, anywhere else. Only at the top:
-/// what a site or an extension calls so is theirs.
+/// files of these names that a site or an extension makes are theirs.
 pub const EXCLUSIONS: [&str; 4] =
     ["SingletonLock", "SingletonSocket", "SingletonCookie", "DevToolsActivePort"];
 
@@ -43,7 +43,7 @@ pub struct Facts {
     pub exited_cleanly: Option<bool>,
     /// Directories of profiles that have preferences.
     pub profiles: Vec<String>,
-    /// Without it, no profile is complete: it has the keys of what is encrypted.
+    /// Without it, no profile is complete: it has the keys of encrypted values.
     pub has_local_state: bool,
     /// Of the directory's own path, links resolved.
     pub path_bytes: usize,

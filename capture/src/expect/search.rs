@@ -68,7 +68,7 @@ impl SoughtOrigins {
     }
 }
 
-/// Looks for cookies by host and name; what has lapsed by `now_ms` is not there.
+/// Looks for cookies by host and name; a cookie that has lapsed by `now_ms` is not there.
 pub(crate) fn cookies(
     dir: &ProfileDir,
     path: &Path,

@@ -136,7 +136,7 @@ mod tests {
 
     use super::{super::writer, *};
 
-    /// The keys that hold, by what was written last.
+    /// The keys that hold, by their last writes.
     fn held(directory: &Path) -> Result<Vec<String>, String> {
         let mut last: BTreeMap<Vec<u8>, (u64, bool)> = BTreeMap::new();
         keys(&ProfileDir::open(directory).unwrap(), Path::new(""), Deadline::NEVER, |told| {

@@ -133,7 +133,7 @@ pub(crate) fn keyed(directory: &Path, compressed: bool, in_table: &[Key<'_>], in
     write("000006.log", &log(&batches));
 }
 
-/// A block of data: each key shares with the one before what it can.
+/// A block of data: each key shares the longest possible prefix with the one before.
 fn data(keys: &[Key<'_>]) -> Vec<u8> {
     let (mut data, mut before) = (Vec::new(), Vec::new());
     for (key, sequence, is_value) in keys {

@@ -1,4 +1,4 @@
-//! `check` lets SQLite check the copy of a database, and says what its answer means.
+//! `check` lets SQLite check the copy of a database, and interprets its answer.
 
 use std::{io, path::Path};
 
