@@ -56,7 +56,7 @@ pub const DECODERS: [(&str, bool); 9] = [
     ("pyzstd.ZstdFile(path).read()", true),
 ];
 
-/// The SHA-256 of what a decoder gets.
+/// The SHA-256 of a decoder's output.
 pub fn decoded(decoder: &str, archive: &Path) -> String {
     let script = format!(
         "import hashlib, io, sys, pyzstd, zstandard\n\

@@ -164,7 +164,7 @@ impl Host {
         self.succeed([OsStr::new("restore"), profile.as_ref(), target.as_os_str()])
     }
 
-    /// Fails, saying what is wrong, unless everything the profile needs is whole.
+    /// Fails, with the fault, unless everything the profile needs is whole.
     #[track_caller]
     pub fn verify(&self, profile: &str, more: &[&str]) {
         let found = self.succeed([&["verify", profile], more].concat());

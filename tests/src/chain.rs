@@ -148,7 +148,7 @@ pub struct Tally {
     pub unknown: usize,
 }
 
-/// Makes sure that what was reported, what the log says and what the pointer is agree, and
+/// Makes sure that the reports, the log and the pointer agree, and
 /// that the moves are one chain that begins at the pointer `first`.
 pub async fn verify(fixture: &StoreFixture, first: &Pointer, reports: &[Value]) -> Tally {
     let of = |name: &str| reports.iter().filter(|line| !line[name].is_null()).count();

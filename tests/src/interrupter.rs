@@ -17,7 +17,7 @@ use store::{
 use tokio::runtime::Handle;
 
 pub type Deed = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
-/// Whether this call is the one, and if so, what happens before it.
+/// Whether this call is the one, and if so, the interruption before it.
 type Trap = Box<dyn FnMut(Verb, &Key) -> Option<BoxFuture<'static, ()>> + Send>;
 
 /// Something to be done meanwhile; the interrupted call waits until it is done.

@@ -71,7 +71,7 @@ struct Maker {
 }
 
 impl Maker {
-    /// `number` decides what is wrong with the profile, if anything is.
+    /// `number` decides the fault of the profile, if it has one.
     fn make(&self, tenant: &Tenant, number: u64, profile: u64, snapshots: u64) {
         let lineage = lineage_of(tenant, &format!("profile-{profile:03}"));
         let newest_ms =

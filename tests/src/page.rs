@@ -65,7 +65,7 @@ impl Page {
         page
     }
 
-    /// Runs what `hosts` run, and compares what they print with what the page says they do, but for numbers.
+    /// Runs the commands of `hosts`, and compares their output with the page, but for numbers.
     #[track_caller]
     pub fn check(&self, path: &Path, hosts: &mut Hosts<'_>, is_run: impl Fn(&Step) -> bool) {
         let said = self.steps();

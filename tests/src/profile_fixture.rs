@@ -80,7 +80,7 @@ impl ProfileFixture {
         ended.document
     }
 
-    /// Loads the profile to where it was, for the same Chrome; what is there goes.
+    /// Loads the profile to where it was, for the same Chrome; the present files go.
     #[track_caller]
     pub fn load(&self, name: &str) -> Value {
         let major = self.major();

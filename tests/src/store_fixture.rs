@@ -204,7 +204,7 @@ impl StoreFixture {
         verify::verify(&self.store, &self.lineage, options, Arc::new(Silent)).await
     }
 
-    /// Fails, saying what is wrong, unless everything that is stored is whole.
+    /// Fails, with the fault, unless everything that is stored is whole.
     pub async fn assert_clean(&self) {
         let report = self.verify().await.unwrap();
         assert!(report.damage.is_empty(), "{:#?}", report.damage);

@@ -173,7 +173,7 @@ impl Screen {
         }
     }
 
-    /// Acts on what has arrived, if it is whole.
+    /// Acts on the bytes that have arrived, if they are whole.
     fn take_rest(&mut self) {
         match self.rest.as_slice() {
             [0x1b] | [0x1b, b'['] => {}

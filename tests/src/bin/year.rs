@@ -1,5 +1,5 @@
-//! `year` plays a year of one busy tenant in minutes, and tells what a snapshot, a commit, a mount, a list and a
-//! collection cost in its first week and in its last.
+//! `year` plays a year of one busy tenant in minutes, and tells the costs of a snapshot, a commit, a mount, a
+//! list and a collection in its first week and in its last.
 //!
 //! `year [PROFILES [SNAPSHOTS [DAYS]]]` runs the real code on a bucket in memory whose clock goes on
 //! by an hour at a time. The profiles are captured in turn, every eighth time by the commit of a
@@ -138,7 +138,7 @@ impl Year {
         cost.bytes += calls.iter().map(|call| call.bytes).sum::<u64>();
     }
 
-    /// The next snapshot of a profile, and what retention removes for it.
+    /// The next snapshot of a profile, and the retention after it.
     async fn write(
         &mut self,
         week: Option<&'static str>,

@@ -84,7 +84,7 @@ fn must(holds: bool, otherwise: impl Into<String>) -> Read<()> {
 /// Pack, offset and stored length of each.
 type Frames = BTreeSet<(String, u64, u64)>;
 
-/// Through one snapshot, noting what it uses.
+/// Through one snapshot, noting its needs.
 struct Walk<'a> {
     state: &'a State,
     tenant: &'a str,
@@ -190,7 +190,7 @@ impl<'a> Walk<'a> {
         Ok((id, self.blob(&place, kind, &id, raw_len, ranges)?))
     }
 
-    /// The locations of a tree segment's chunks: each must be what the tree says. Returns how many bytes of
+    /// The locations of a tree segment's chunks: each must match the tree. Returns how many bytes of
     /// each pack they need, each frame once.
     fn table(&self, table: &[u8], chunks: &[([u8; 32], u64)]) -> Read<BTreeMap<String, u64>> {
         let mut frames = Frames::new();

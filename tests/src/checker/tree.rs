@@ -39,7 +39,7 @@ fn must(holds: bool, otherwise: &str) -> Read<()> {
 }
 
 impl Tree {
-    /// Reads one segment and returns its chunks and what it covers.
+    /// Reads one segment and returns its chunks and its span.
     pub(super) fn read(&mut self, segment: &[u8], is_last: bool) -> Read<(Vec<Chunk>, Span)> {
         let mut input = Input(segment);
         input.prefix("pstore/tree/1\n")?;

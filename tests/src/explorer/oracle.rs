@@ -161,7 +161,7 @@ impl Oracle {
         }
     }
 
-    /// A holder goes to work on what this pointer names.
+    /// A holder goes to work on this pointer's target.
     pub fn loads(&mut self, process: usize, pointer: &Pointer) {
         let known = pointer.pstore.as_ref().and_then(|block| self.moves_at.get(&block.flip_id));
         let known = known.copied().unwrap_or_default();
@@ -187,7 +187,7 @@ impl Oracle {
         self.must(!by_itself, || format!("{name} waits for a lock that is its own"));
     }
 
-    /// A reader goes on with what it has pinned, which must be there.
+    /// A reader goes on with the packs it has pinned, which must be there.
     pub fn reads(&mut self, process: usize, snapshot: Option<(RecordId, Vec<PackId>)>) {
         self.pack_oracle.reads(process, snapshot);
         if let Some(lost) = self.pack_oracle.lost() {
@@ -196,7 +196,7 @@ impl Oracle {
         }
     }
 
-    /// A reader that nobody may take anything from ends without what it wanted.
+    /// A reader that nobody may take anything from ends without the packs it wanted.
     pub fn lacks(&mut self, process: usize, error: &Error) {
         let name = self.name(process);
         self.must(false, || format!("{name} cannot read its snapshot: {error}"));

@@ -57,7 +57,7 @@ impl PackOracle {
         self.reading.clear();
     }
 
-    /// Whether a reader has a right to what it reads.
+    /// Whether a reader has a right to the packs it reads.
     pub fn is_reading(&self, process: usize) -> bool {
         self.reading.contains_key(&process)
     }

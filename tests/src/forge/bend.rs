@@ -20,7 +20,7 @@ use crate::{
     mutation::{Dice, Mutator},
 };
 
-/// Changes something of the store that `forge` looks at, and says what.
+/// Changes something of the store that `forge` looks at, and names the change.
 pub fn bend(forge: &mut Forge, outside: &str, seed: u64) -> String {
     let mut dice = Dice(seed);
     match dice.below(10) {

@@ -100,7 +100,7 @@ impl Forge {
         self.path(layout::pack(&self.lineage.name.tenant, pack).as_str())
     }
 
-    /// Makes this tree the current one; what its files have follows from it.
+    /// Makes this tree the current one; the content of its files follows from it.
     pub fn write(&mut self, entries: &[Entry]) {
         let bytes = entries.iter().map(Entry::size).fold(0u64, u64::saturating_add);
         self.record.uncompressed_size_bytes = bytes.min((1 << 53) - 1);
@@ -108,7 +108,7 @@ impl Forge {
         self.write_segments(&segments);
     }
 
-    /// The same, with a root that says what each segment covers.
+    /// The same, with a root that has the span of each segment.
     pub fn write_spanned(&mut self, entries: &[Entry]) {
         self.record.uncompressed_size_bytes = entries.iter().map(Entry::size).sum();
         let mut segments = Vec::new();

@@ -19,7 +19,7 @@ use crate::process::Process;
 
 const BUCKET: &str = "pstore";
 const SECRET: &str = "a-secret-only-for-tests";
-/// Where a server tells what it does, below its folder.
+/// The log of a server, below its folder.
 const TALK: &str = "talk";
 /// Its messages when gateway and filer have learnt the keepers of the locks. Until then the gateway may
 /// check a condition under one lock and the filer another one under another, and two writers win.
@@ -129,7 +129,7 @@ impl SeaweedFs {
         self.process = None;
     }
 
-    /// Starts it again, where it was and with what it had.
+    /// Starts it again, in its place and with its data.
     pub async fn start_again(&mut self) {
         self.stop();
         self.run().await.unwrap();
@@ -175,7 +175,7 @@ impl SeaweedFs {
     }
 }
 
-/// Lets a server tell what it does at once, and leave its log in its folder.
+/// Lets a server write its log at once, and keep it in its folder.
 fn told(folder: &TempDir) -> Vec<String> {
     vec![format!("-logdir={}", folder.path().display()), "-alsologtostderr=true".into()]
 }

@@ -1,4 +1,4 @@
-//! `catalog` has the steps of the store: snapshots of directories, and what operators and timers do.
+//! `catalog` has the steps of the store: snapshots of directories, and the work of operators and timers.
 
 use std::fs;
 

@@ -37,7 +37,7 @@ pub fn part(slot: usize, generation: Generation) -> Vec<u8> {
     bytes
 }
 
-/// The generation that the file is at; an error says what is wrong with it.
+/// The generation that the file is at; an error names the fault.
 pub fn judge(slot: usize, bytes: &[u8]) -> Result<Generation, String> {
     let (mut rest, mut at) = (bytes, 0);
     if rest.is_empty() {

@@ -123,7 +123,7 @@ impl Fleet {
         Ok(found)
     }
 
-    /// Looks at a snapshot for the first time, or sees that it is what it was.
+    /// Looks at a snapshot for the first time, or sees that it is unchanged.
     pub fn learn(&mut self, profile: &str, record: &str) -> Result<Found, String> {
         let (snapshots, _) = self.list(profile)?;
         let entry = snapshots.iter().find(|entry| record_of(entry) == record);

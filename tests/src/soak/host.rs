@@ -32,7 +32,7 @@ pub enum Cut {
     },
 }
 
-/// A mount, or what is left of one.
+/// A mount, or the remnant of one.
 #[derive(Debug)]
 pub struct Session {
     pub id: String,
@@ -83,7 +83,7 @@ impl Session {
         self.writer = Some(command.spawn().unwrap());
     }
 
-    /// Lets the writer finish what it has begun.
+    /// Lets the writer finish its present write.
     pub fn stop_writer(&mut self) {
         if let Some(mut writer) = self.writer.take() {
             drop(writer.stdin.take());

@@ -29,7 +29,7 @@ struct Slot {
     synced: Option<Generation>,
 }
 
-/// The slots of one session, by the notes of its writer and what it found there.
+/// The slots of one session, by the notes of its writer and the content it found there.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     slots: Vec<Slot>,
