@@ -27,12 +27,12 @@
 //! Killed anywhere, the next run goes on from the documents. Anything that cannot be read
 //! ends a run before it condemns anything.
 
+mod blockers;
 mod burial;
 mod condemned_docs;
 mod explain;
 mod indexes;
 mod inventory;
-mod leases;
 mod leftovers;
 mod plan;
 pub mod quota;

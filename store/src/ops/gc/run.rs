@@ -9,11 +9,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{
     Collector, ENDED_FOR, NAP, Stopped,
+    blockers::{self, Blocker},
     burial::Burial,
     condemned_docs::{self, CondemnedDoc, MOST_PACKS},
     indexes,
     inventory::Inventory,
-    leases::{self, Blocker},
     leftovers::{self, Leftovers},
     plan::{Candidate, Cause, Document, Plan, Step, Tally},
     roots::{Catalog, Marks, look},
@@ -210,7 +210,7 @@ impl<'a> GcRun<'a> {
         let listed = blockers.iter().filter_map(|id| Some((*id, lineages.get(id)?)));
         let settled: Vec<(RecordId, &Lineage, Blocker)> = stream::iter(listed)
             .map(|(id, lineage)| async move {
-                let blocker = leases::settle(store, lineage, id, is_real, rules).await?;
+                let blocker = blockers::settle(store, lineage, id, is_real, rules).await?;
                 Ok::<_, Error>((id, lineage, blocker))
             })
             .buffered(RECORDS_AT_ONCE)
@@ -239,7 +239,7 @@ impl<'a> GcRun<'a> {
             let Some(seen) = marks.records.get(&id) else { continue };
             let lineage = marks.lineage(seen).clone();
             if self.is_real()
-                && !leases::revoke_expired(self.store, &lineage, id, self.collector.rules).await?
+                && !blockers::revoke_expired(self.store, &lineage, id, self.collector.rules).await?
             {
                 continue;
             }
