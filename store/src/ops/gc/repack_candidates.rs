@@ -26,8 +26,8 @@ const MOST_BYTES: u64 = 4 << 30;
 /// So many frames are moved together, and so many packs looked at, even if memory is short.
 const FEWEST: usize = 1000;
 
-/// How far emptying packs has come.
-struct Ended {
+/// The progress of emptying packs.
+struct RepackProgress {
     moved: bool,
     /// Not if the store takes nothing more.
     goes_on: bool,
@@ -53,7 +53,7 @@ impl GcRun<'_> {
         let mut passed_over: HashSet<PackId> =
             open.flat_map(|document| document.body.packs.iter().copied()).collect();
         loop {
-            let Ended { moved, goes_on } =
+            let RepackProgress { moved, goes_on } =
                 self.repack_as_marked(inventory, marks, &mut passed_over, now).await?;
             if moved {
                 // All records are read again: once for all that was moved, not for each write.
@@ -73,8 +73,8 @@ impl GcRun<'_> {
         marks: &mut Marks,
         passed_over: &mut HashSet<PackId>,
         now: SystemTime,
-    ) -> Result<Ended> {
-        let (mut ended, mut users) = (Ended { moved: false, goes_on: true }, None);
+    ) -> Result<RepackProgress> {
+        let (mut ended, mut users) = (RepackProgress { moved: false, goes_on: true }, None);
         while let Some(survey) = choose(self, inventory, marks, &mut users, passed_over).await? {
             let stored = if self.is_real() {
                 let run = repack::run(self.store, &survey, self.collector.rules).await;

@@ -144,7 +144,7 @@ pub async fn commit(
     let mut source = MountSource { store, request: &request, writer, hold, capturing: Duration::ZERO };
     let began = Instant::now();
     let written = Box::pin(source.write(changes, files, intend)).await;
-    let Ended { mut record, held_back, mut stored, verified } = source.writer.end(written).await?;
+    let CommitOutcome { mut record, held_back, mut stored, verified } = source.writer.end(written).await?;
     let capture = source.capturing;
     let mut phases = Phases { capture, upload: began.elapsed().saturating_sub(capture), ..Phases::default() };
     let began = Instant::now();
@@ -182,7 +182,8 @@ pub async fn commit(
     Ok((report, stored))
 }
 
-struct Ended {
+/// The outcome of a commit's write, before the pointer is moved.
+struct CommitOutcome {
     record: Record,
     held_back: Option<HoldBack>,
     /// `None` if nothing has changed.
@@ -207,7 +208,7 @@ impl MountSource<'_> {
         changes: Vec<TreeChange>,
         files: Arc<dyn Files + Send>,
         intend: impl AsyncFnOnce(RecordId) -> Result<()>,
-    ) -> Result<Ended> {
+    ) -> Result<CommitOutcome> {
         let request = self.request;
         let places = self.first_reads().await;
         self.writer.learn_base(changes.iter().flat_map(TreeChange::pieces));
@@ -233,7 +234,7 @@ impl MountSource<'_> {
             && super::snapshot::snapshot_id(base) == Some(new.id)
             && self.holds_all(base, &rewritten, ingested).await
         {
-            return Ok(Ended { record: base.clone(), held_back: None, stored: None, verified: None });
+            return Ok(CommitOutcome { record: base.clone(), held_back: None, stored: None, verified: None });
         }
         // From here on the lease exists, so what is barred is known.
         let record = self.writer.open().await?;
@@ -283,7 +284,7 @@ impl MountSource<'_> {
         // The next mount on this host finds it here. Nobody waits for that.
         tokio::task::spawn_blocking(move || kept.remember(&store, id, generation));
         let stored = Some(Stored { record: record.clone(), tree, untold: None });
-        Ok(Ended { record, held_back, stored, verified })
+        Ok(CommitOutcome { record, held_back, stored, verified })
     }
 
     /// The tree that the changes make of the base. If the base's segments were moved since it was read, they are

@@ -270,8 +270,8 @@ struct Capture<'a> {
     right: OnceCell<HeldOrOwnLock>,
 }
 
-/// How a capture ended.
-struct Ended {
+/// The outcome of a capture, from which its report is made.
+struct CaptureOutcome {
     outcome: Outcome,
     record: Record,
     flip: Flip,
@@ -308,7 +308,11 @@ impl Capture<'_> {
             let (job, progress) = (self.request.archive.as_ref(), Arc::clone(&self.progress));
             let seen = survey.contract_only_seen();
             let base = pointer_move::named_already(&self.handle, seen, base.clone(), job, progress).await?;
-            return self.report(plan.skipped, plan.kept.0, Ended::unchanged(base, Flip::Unchanged, 0));
+            return self.report(
+                plan.skipped,
+                plan.kept.0,
+                CaptureOutcome::unchanged(base, Flip::Unchanged, 0),
+            );
         }
         let right = self.right.get_or_try_init(|| HeldOrOwnLock::obtain(self, survey)).await?;
         // What counts is what the pointer named when it was claimed.
@@ -374,8 +378,9 @@ impl Capture<'_> {
         }
     }
 
-    fn report(&self, skipped: Skipped, reused_files: u64, ended: Ended) -> Result<Report> {
-        let Ended { outcome, record, flip, held_back, read_files, index, taken_over, phases } = ended;
+    fn report(&self, skipped: Skipped, reused_files: u64, ended: CaptureOutcome) -> Result<Report> {
+        let CaptureOutcome { outcome, record, flip, held_back, read_files, index, taken_over, phases } =
+            ended;
         let snapshot_id = snapshot_id(&record)
             .ok_or_else(|| Error::Internal { what: "a record without content".to_owned() })?;
         let report = Report::of(&record, snapshot_id, outcome, flip);
@@ -383,7 +388,7 @@ impl Capture<'_> {
     }
 }
 
-impl Ended {
+impl CaptureOutcome {
     fn unchanged(record: Record, flip: Flip, read_files: u64) -> Self {
         Self {
             outcome: Outcome::Unchanged,

@@ -13,7 +13,7 @@ use std::{
 use tokio::task::JoinHandle;
 
 use super::{
-    Capture, Ended, Examined, HoldBack, Outcome, Phases, base_parts::BaseParts, captured::Captured,
+    Capture, CaptureOutcome, Examined, HoldBack, Outcome, Phases, base_parts::BaseParts, captured::Captured,
     changed::changed, is_whole, plan::Plan, reading::before_reading,
 };
 use crate::{
@@ -105,7 +105,7 @@ impl<'a> DirectorySource<'a> {
     }
 
     /// Stores the snapshot and moves the pointer to it. With how many files keep the chunks they had.
-    pub async fn run(mut self, hold: &Hold) -> Result<(u64, Ended)> {
+    pub async fn run(mut self, hold: &Hold) -> Result<(u64, CaptureOutcome)> {
         let began = Instant::now();
         let ended = Box::pin(self.store_all()).await;
         let mut ended = self.writer.end(ended).await?;
@@ -154,7 +154,7 @@ impl<'a> DirectorySource<'a> {
         })
     }
 
-    async fn store_all(&mut self) -> Result<Ended> {
+    async fn store_all(&mut self) -> Result<CaptureOutcome> {
         let mut again = Vec::new();
         let (tree, ingested) = loop {
             let began = Instant::now();
@@ -164,7 +164,7 @@ impl<'a> DirectorySource<'a> {
             self.capturing += began.elapsed();
             if let Some(base) = self.writer.base().filter(|base| is_whole(base, tree.id)) {
                 self.writer.flush().await?;
-                return Ok(Ended::unchanged(base.clone(), Flip::Unchanged, self.read_files));
+                return Ok(CaptureOutcome::unchanged(base.clone(), Flip::Unchanged, self.read_files));
             }
             // From here on the lease exists, so what is barred is known.
             self.writer.open().await?;
@@ -189,13 +189,16 @@ impl<'a> DirectorySource<'a> {
             self.writer.flush().await?;
             let examiner = self.capture.request.examiner.as_ref();
             let held_back = held_back.or_else(|| examiner.and_then(|examiner| examiner.recalls(&twin)));
-            return Ok(Ended { held_back, ..Ended::unchanged(twin, Flip::Unchanged, self.read_files) });
+            return Ok(CaptureOutcome {
+                held_back,
+                ..CaptureOutcome::unchanged(twin, Flip::Unchanged, self.read_files)
+            });
         }
         if let Some(held) = &held_back {
             self.writer.tell_held_back(&self.capture.handle, &held.reason);
         }
         let (record, taken_over) = self.finish(tree, ingested, held_back.as_ref()).await?;
-        Ok(Ended {
+        Ok(CaptureOutcome {
             outcome: Outcome::Stored,
             record,
             flip: Flip::Unchanged,
