@@ -127,7 +127,7 @@ pub async fn commit(
     progress.begin("commit", changes.len() as u64, changes.iter().map(TreeChange::bytes).sum());
     let mut totals = base.as_ref().map(|base| Totals::before(&base.record)).unwrap_or_default();
     totals.counts.skipped = skipped.total();
-    let plan = write::Plan {
+    let parameters = write::WriteParameters {
         lineage: &request.lineage,
         about: request.about.clone(),
         totals,
@@ -139,7 +139,7 @@ pub async fn commit(
         base.map_or_else(|| Ok(ReadBase::default()), |base| ReadBase::by_need(base.record, base.tree))
     };
     let told = Arc::clone(&progress);
-    let (writer, _) = SnapshotWriter::begin(store, plan, read, progress).await?;
+    let (writer, _) = SnapshotWriter::begin(store, parameters, read, progress).await?;
     let changed = changes.iter().filter(|change| change.file().is_some()).count() as u64;
     let mut source = MountSource { store, request: &request, writer, hold, capturing: Duration::ZERO };
     let began = Instant::now();

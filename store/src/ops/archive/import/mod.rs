@@ -111,7 +111,7 @@ pub async fn import(
     progress: Arc<dyn Progress>,
 ) -> Result<Imported> {
     let started = Instant::now();
-    let plan = write::Plan {
+    let parameters = write::WriteParameters {
         lineage: &request.lineage,
         about: request.about.clone(),
         totals: Totals::default(),
@@ -121,7 +121,7 @@ pub async fn import(
     };
     // Of a base that cannot be read, the record says nothing either.
     let base = async { Ok(ReadBase::load(store, base).await.if_readable()) };
-    let (writer, _) = SnapshotWriter::begin(store, plan, base, Arc::clone(&progress)).await?;
+    let (writer, _) = SnapshotWriter::begin(store, parameters, base, Arc::clone(&progress)).await?;
     progress.begin("import", 0, request.manifest.as_ref().map_or(0, |of| of.uncompressed_size_bytes));
     let mut source = ArchiveSource { store, request: &request, writer };
     let imported = source.run(stream, progress).await;

@@ -7,7 +7,7 @@ use std::{
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::plan::Plan;
+use super::plan::CapturePlan;
 use crate::{
     Error, Result,
     content::{
@@ -37,7 +37,7 @@ impl BaseParts {
         &mut self,
         store: &TenantStore,
         writer: &SnapshotWriter,
-        plan: &Plan,
+        plan: &CapturePlan,
     ) -> Result<()> {
         let Some(tree) = by_need(writer) else { return Ok(()) };
         let mut touched = BTreeSet::new();

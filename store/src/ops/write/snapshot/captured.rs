@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    plan::{FromStart, Plan, PlannedChange},
+    plan::{CapturePlan, FromStart, PlannedChange},
     tree_cutter::TreeCutter,
 };
 use crate::{
@@ -50,7 +50,7 @@ impl Reads {
 
 #[derive(Clone, Debug)]
 pub(super) struct Captured {
-    pub plan: Arc<Plan>,
+    pub plan: Arc<CapturePlan>,
     pub reads: Arc<Reads>,
     /// Whether the memory of the last capture proved wrong.
     is_mistaken: Arc<AtomicBool>,
@@ -72,7 +72,7 @@ pub(super) struct Taken {
 
 impl Captured {
     /// Nothing was read so far.
-    pub fn new(plan: Arc<Plan>) -> Self {
+    pub fn new(plan: Arc<CapturePlan>) -> Self {
         Self { plan, reads: Arc::default(), is_mistaken: Arc::default() }
     }
 

@@ -51,7 +51,7 @@ use crate::{
 
 pub use examine::{Examined, Examiner, HoldBack, TreeFiles};
 use held_or_own_lock::HeldOrOwnLock;
-use plan::Plan;
+use plan::CapturePlan;
 use source::DirectorySource;
 use tokio::sync::OnceCell;
 
@@ -303,7 +303,8 @@ impl Capture<'_> {
     }
 
     async fn run(&self) -> Result<Report> {
-        let ((survey, base), plan) = futures::future::try_join(self.survey(), Plan::make(self)).await?;
+        let ((survey, base), plan) =
+            futures::future::try_join(self.survey(), CapturePlan::make(self)).await?;
         if let Some(base) = base.as_ref().filter(|base| plan.is_as(base)) {
             let (job, progress) = (self.request.archive.as_ref(), Arc::clone(&self.progress));
             let seen = survey.contract_only_seen();

@@ -1,4 +1,4 @@
-//! `Plan` is a walk of the directory, with which files must be read, and which keep the chunks they had.
+//! `CapturePlan` is a walk of the directory, with which files must be read, and which keep the chunks they had.
 
 use std::{
     fs::File,
@@ -60,7 +60,7 @@ pub(super) enum PlannedChange {
 
 /// The walk's findings, and the choice for each file.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct CapturePlan {
     pub root: RootDir,
     pub log: WalkLog,
     /// The entries that were left out.
@@ -85,7 +85,7 @@ pub(super) struct Plan {
     pub aside: Option<PathBuf>,
 }
 
-impl Plan {
+impl CapturePlan {
     pub async fn make(capture: &Capture<'_>) -> Result<Arc<Self>> {
         let request = capture.request;
         let (directory, exclusions) = (request.directory.clone(), request.about.exclusions.clone());

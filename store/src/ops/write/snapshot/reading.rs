@@ -9,7 +9,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::plan::Plan;
+use super::plan::CapturePlan;
 use crate::{
     Error, Result,
     content::{
@@ -33,7 +33,7 @@ pub(super) type FoundFiles<'a> = Box<dyn Iterator<Item = Result<(TreePath, Found
 
 /// Prepares for reading these files, if there are any.
 pub(super) async fn before_reading(
-    plan: &Arc<Plan>,
+    plan: &Arc<CapturePlan>,
     again: &[(TreePath, FoundFile)],
 ) -> Result<Option<StatTrust>> {
     let few = stat_trust::FLUSH_ONE_BY_ONE + 1;

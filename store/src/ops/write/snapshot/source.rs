@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::{
     Capture, CaptureOutcome, Examined, HoldBack, Outcome, Phases, base_parts::BaseParts, captured::Captured,
-    changed::changed, is_whole, plan::Plan, reading::before_reading,
+    changed::changed, is_whole, plan::CapturePlan, reading::before_reading,
 };
 use crate::{
     Error, Result,
@@ -64,11 +64,11 @@ impl<'a> DirectorySource<'a> {
     pub async fn begin(
         capture: &'a Capture<'a>,
         base: Option<Record>,
-        plan: Arc<Plan>,
+        plan: Arc<CapturePlan>,
         replaces: bool,
     ) -> Result<Self> {
         let (store, request) = (capture.store, capture.request);
-        let start = write::Plan {
+        let start = write::WriteParameters {
             lineage: &request.lineage,
             about: request.about.clone(),
             totals: plan.totals.clone(),
