@@ -101,13 +101,13 @@ pub fn reads_of(startup: &Startup, entries: &[Entry]) -> Vec<ChunkId> {
 
 /// A chunk of a file, and where in the file it is.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct FileChunk {
     id: ChunkId,
     offset: u64,
     len: u32,
 }
 
-fn parts(entry: &Entry) -> impl Iterator<Item = Part> + '_ {
+fn parts(entry: &Entry) -> impl Iterator<Item = FileChunk> + '_ {
     let extents = match &entry.kind {
         Kind::File { extents, .. } => extents.as_slice(),
         _ => &[],
@@ -117,7 +117,7 @@ fn parts(entry: &Entry) -> impl Iterator<Item = Part> + '_ {
         let offset = end;
         end += extent.len();
         match extent {
-            Extent::Chunk { id, len } => Some(Part { id: *id, offset, len: *len }),
+            Extent::Chunk { id, len } => Some(FileChunk { id: *id, offset, len: *len }),
             _ => None,
         }
     })

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::{
     Fresh,
-    meta_pack::{MetaPack, Part, few_packs},
+    meta_pack::{MetaPack, MetaSegment, few_packs},
 };
 use crate::{
     Error, Result,
@@ -188,7 +188,7 @@ impl NewTree {
         for part in self.parts {
             let (id, segment) = match part {
                 TreePart::Kept { segment, .. } => {
-                    parts.push(Part::Kept(segment));
+                    parts.push(MetaSegment::Kept(segment));
                     continue;
                 }
                 TreePart::New { id, segment } => (id, segment),
@@ -200,7 +200,7 @@ impl NewTree {
                     locate(id).ok_or_else(|| Error::Internal { what: format!("chunk {id} has no location") })
                 })
                 .collect::<Result<Vec<_>>>()?;
-            parts.push(Part::fresh(store, id, segment.bytes.into(), segment.span, &locations));
+            parts.push(MetaSegment::fresh(store, id, segment.bytes.into(), segment.span, &locations));
         }
         let mut pack = MetaPack::new(store, write)?;
         let (content, root, fresh) = pack.add(store, self.id, base, parts, barred)?;

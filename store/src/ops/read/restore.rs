@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use self::{
     parts::{Parts, Seen},
     selection::Selection,
-    target::{Fetched, Part, Place, Target},
+    target::{Fetched, Place, RestorePart, Target},
 };
 use super::{
     locate::followed,
@@ -181,7 +181,7 @@ async fn write_all(
     let (sender, receiver) = sync_channel::<Fetched>(FETCHED_AHEAD);
     let store = target.store.clone();
     let writers = tokio::task::spawn_blocking(move || target.run(receiver, threads));
-    let get = |next: Result<(Arc<Part>, Fetch<Place>)>| {
+    let get = |next: Result<(Arc<RestorePart>, Fetch<Place>)>| {
         let store = &store;
         async move {
             let (part, fetch) = next?;
@@ -191,7 +191,7 @@ async fn write_all(
     let mut fetched = std::pin::pin!(fetches(parts).map(get).buffered(REQUESTS_AT_ONCE));
     let mut failed = Ok(());
     'fetching: while let Some(next) = fetched.next().await {
-        let (part, fetched): (Arc<Part>, Vec<_>) = match next {
+        let (part, fetched): (Arc<RestorePart>, Vec<_>) = match next {
             Ok(next) => next,
             Err(error) => {
                 failed = Err(error);
@@ -215,7 +215,7 @@ async fn write_all(
 }
 
 /// The fetches of one part after another.
-fn fetches(parts: Parts) -> impl Stream<Item = Result<(Arc<Part>, Fetch<Place>)>> {
+fn fetches(parts: Parts) -> impl Stream<Item = Result<(Arc<RestorePart>, Fetch<Place>)>> {
     let next = |mut parts: Parts| async move {
         let Some((part, fetches)) = parts.next().await? else { return Ok(None) };
         let of_part = fetches.into_iter().map(move |fetch| Ok((Arc::clone(&part), fetch)));

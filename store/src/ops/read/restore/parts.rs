@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::{
     selection::Selection,
-    target::{Part, Place, Target},
+    target::{Place, RestorePart, Target},
 };
 use crate::{
     Error, Result,
@@ -55,7 +55,7 @@ impl Parts {
     }
 
     /// The next part, and its fetches; `None` after the last one.
-    pub async fn next(&mut self) -> Result<Option<(Arc<Part>, Vec<Fetch<Place>>)>> {
+    pub async fn next(&mut self) -> Result<Option<(Arc<RestorePart>, Vec<Fetch<Place>>)>> {
         let Some(found) = self.selection.next_within(PART_BYTES).await? else { return Ok(None) };
         let (target, keeping, seen) = (Arc::clone(&self.target), self.keeping, Arc::clone(&self.seen));
         let (part, fetches) = blocking(move || prepare(&target, keeping, &mut seen.lock(), found)).await?;
@@ -69,11 +69,11 @@ fn prepare(
     keeping: Keeping,
     seen: &mut Seen,
     found: Vec<LocatedEntry>,
-) -> Result<(Part, Vec<Fetch<Place>>)> {
+) -> Result<(RestorePart, Vec<Fetch<Place>>)> {
     check_owners(&found, keeping)?;
     let fetches = plan(wants(&found));
     let remaining = found.iter().map(|found| AtomicU32::new(found.locations.len() as u32)).collect();
-    let part = Part { entries: found.into_iter().map(|found| found.entry).collect(), remaining };
+    let part = RestorePart { entries: found.into_iter().map(|found| found.entry).collect(), remaining };
     seen.fetched_bytes += fetches.iter().map(|fetch| fetch.end - fetch.start).sum::<u64>();
     for entry in &part.entries {
         seen.made_plain += u64::from(!keeping.special && entry.meta.is_special());

@@ -32,7 +32,7 @@ use crate::{
 const FLUSH_BYTES: u64 = 64 << 20;
 
 /// A range of a pack, with the part of the tree that has its files.
-pub(super) type Fetched = (Arc<Part>, Fetch<Place>, Bytes);
+pub(super) type Fetched = (Arc<RestorePart>, Fetch<Place>, Bytes);
 
 /// A chunk's place in a file of a part.
 #[derive(Clone, Copy, Debug)]
@@ -43,13 +43,13 @@ pub(super) struct Place {
 
 /// Some entries of a tree, in order.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct RestorePart {
     pub entries: Vec<Entry>,
     /// For each entry, how many chunks are still to be written.
     pub remaining: Vec<AtomicU32>,
 }
 
-impl Part {
+impl RestorePart {
     /// One chunk of a file was written. Whether it was the last.
     pub fn wrote(&self, entry: usize) -> bool {
         self.remaining[entry].fetch_sub(1, Ordering::AcqRel) == 1
