@@ -33,13 +33,13 @@ const HEADER_SIZE: std::ops::Range<usize> = 483..495;
 const BLOCK_PARTS: std::ops::Range<usize> = 0..504;
 
 /// Offset and length of a part that is in the stream.
-type Part = (u64, u64);
+type StreamPart = (u64, u64);
 
 /// A header's description of a sparse file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     size: u64,
-    parts: Vec<Part>,
+    parts: Vec<StreamPart>,
     goes_on: bool,
 }
 
@@ -50,7 +50,7 @@ impl Head {
     }
 
     /// With the parts that are told in the blocks that follow.
-    pub(super) fn read_on(mut self, stream: &mut impl Read) -> Result<(u64, Vec<Part>)> {
+    pub(super) fn read_on(mut self, stream: &mut impl Read) -> Result<(u64, Vec<StreamPart>)> {
         while self.goes_on {
             let block = read_block(stream)?;
             let (parts, goes_on) = decode_parts(&block, BLOCK_PARTS)?;
@@ -66,7 +66,7 @@ impl Head {
 }
 
 /// The first part without a length is none, and so are those behind it.
-fn decode_parts(block: &Block, fields: std::ops::Range<usize>) -> format::Result<(Vec<Part>, bool)> {
+fn decode_parts(block: &Block, fields: std::ops::Range<usize>) -> format::Result<(Vec<StreamPart>, bool)> {
     let goes_on = block[fields.end] != 0;
     let told = block[fields].chunks_exact(PART_LEN).map(|field| field.split_at(PART_LEN / 2));
     let told = told.take_while(|(_, len)| len[0] != 0);
@@ -108,14 +108,14 @@ impl Told {
     }
 
     /// The file's length and its parts; in the newest form `content` begins with them.
-    pub fn read_on(self, content: &mut impl Read) -> Result<(u64, Vec<Part>)> {
+    pub fn read_on(self, content: &mut impl Read) -> Result<(u64, Vec<StreamPart>)> {
         let size = self.size.ok_or_else(|| bad("of unknown length"))?;
         let (numbers, count) = match self.version {
             (0, _) => (self.numbers, self.count),
             (1, 0) => (read_map(content)?, None),
             (major, minor) => return Err(bad(&format!("in version {major}.{minor}, which is not known"))),
         };
-        let parts: Vec<Part> = numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        let parts: Vec<StreamPart> = numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
         if 2 * parts.len() != numbers.len() || count.is_some_and(|count| count != parts.len() as u64) {
             return Err(bad("whose map is incomplete"));
         }
@@ -205,7 +205,7 @@ impl Runs {
 
     /// A file of `size` bytes, of which the `stored` ones in the stream are these parts; and its
     /// holes.
-    pub fn sparse(size: u64, parts: &[Part], stored: u64) -> Result<(Self, Holes)> {
+    pub fn sparse(size: u64, parts: &[StreamPart], stored: u64) -> Result<(Self, Holes)> {
         let (mut runs, mut holes) = (Vec::new(), Vec::new());
         let (mut at, mut told) = (0, 0_u64);
         // What is behind the last part is told by an empty one at the end, or not at all.

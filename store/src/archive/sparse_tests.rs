@@ -1,6 +1,6 @@
 use super::*;
 
-fn runs(size: u64, parts: &[Part]) -> Result<(Vec<Run>, Holes)> {
+fn runs(size: u64, parts: &[StreamPart]) -> Result<(Vec<Run>, Holes)> {
     let stored = parts.iter().map(|(_, len)| len).sum();
     let (mut runs, holes) = Runs::sparse(size, parts, stored)?;
     let mut all = Vec::new();
@@ -45,7 +45,7 @@ fn maps_that_fit_no_file_are_refused() {
 
 #[test]
 fn a_file_of_very_many_holes_is_one_without() {
-    let parts = |count: u64| (0..count).map(|at| (2 * at + 1, 1)).collect::<Vec<Part>>();
+    let parts = |count: u64| (0..count).map(|at| (2 * at + 1, 1)).collect::<Vec<StreamPart>>();
     let most = MAX_HOLES as u64;
     assert_eq!(runs(2 * most, &parts(most)).unwrap().1.len(), MAX_HOLES);
     let (all, holes) = runs(2 * most + 2, &parts(most + 1)).unwrap();

@@ -1,6 +1,6 @@
 //! Lists a directory of a tree: its entries alone, or all below it.
 
-use super::{SnapshotTree, part::Part};
+use super::{SnapshotTree, located_segment::LocatedSegment};
 use crate::{
     Result,
     format::tree::{Entry, Kind, TreePath, in_order},
@@ -78,7 +78,7 @@ impl<'a, T> Walk<'a, T> {
     }
 
     /// Takes the entries of the segment at `at`, and finds out which segment is next.
-    pub fn take(&mut self, at: usize, part: &Part) {
+    pub fn take(&mut self, at: usize, part: &LocatedSegment) {
         for (place, entry) in part.tree.entries.iter().enumerate() {
             if entry.path <= *self.directory || in_order(entry.path.as_bytes(), &self.from).is_lt() {
                 continue;

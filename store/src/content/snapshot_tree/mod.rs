@@ -10,9 +10,9 @@
 mod kept;
 mod links;
 mod listing;
+mod located_segment;
 mod now;
 mod numbers;
-mod part;
 mod segments;
 pub mod stream;
 mod windows;
@@ -29,7 +29,7 @@ use std::{
 
 use futures::{StreamExt, TryStreamExt};
 
-pub(crate) use self::part::Part;
+pub(crate) use self::located_segment::LocatedSegment;
 use self::{kept::Kept, segments::Segments};
 use super::{
     TenantStore,
@@ -297,11 +297,11 @@ impl SnapshotTree {
         let segments: BTreeSet<usize> = places.iter().map(|(at, _)| *at).collect();
         let read = futures::stream::iter(segments)
             .map(|at| async move { Ok::<_, Error>((at, self.read(at).await?)) });
-        let read: HashMap<usize, Arc<Part>> = read.buffered(REQUESTS_AT_ONCE).try_collect().await?;
+        let read: HashMap<usize, Arc<LocatedSegment>> = read.buffered(REQUESTS_AT_ONCE).try_collect().await?;
         Ok(places.into_iter().filter_map(|(at, number)| read.get(&at)?.piece(number)).collect())
     }
 
-    fn found(&self, at: usize, part: &Part, path: &TreePath) -> Option<Found> {
+    fn found(&self, at: usize, part: &LocatedSegment, path: &TreePath) -> Option<Found> {
         let place = part.tree.entries.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
         Some(Found { ordinal: self.before[at] + place as u64, entry: part.tree.entries[place].clone() })
     }
@@ -351,7 +351,7 @@ impl SnapshotTree {
     }
 
     /// A segment, decoded.
-    pub(crate) async fn read(&self, at: usize) -> Result<Arc<Part>> {
+    pub(crate) async fn read(&self, at: usize) -> Result<Arc<LocatedSegment>> {
         self.segments.read(at).await
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     Child, Found, Links, SnapshotTree, TreeFile,
     listing::{Walk, child},
-    part::Part,
+    located_segment::LocatedSegment,
 };
 use crate::{
     Result,
@@ -109,7 +109,7 @@ impl SnapshotTree {
         Ok(Arc::clone(self.links.get_or_init(|| Arc::new(links))))
     }
 
-    fn part_now(&self, at: usize) -> Now<Arc<Part>> {
+    fn part_now(&self, at: usize) -> Now<Arc<LocatedSegment>> {
         self.segments.now(at).ok_or(Absent::Segment(at))
     }
 }

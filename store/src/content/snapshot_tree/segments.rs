@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
-use super::part::Part;
+use super::located_segment::LocatedSegment;
 use crate::{
     Error, Result,
     content::{
@@ -77,7 +77,7 @@ pub(super) struct Segments {
 /// The segments that were read last.
 #[derive(Debug)]
 struct Held {
-    parts: HashMap<usize, (Arc<Part>, u64)>,
+    parts: HashMap<usize, (Arc<LocatedSegment>, u64)>,
     clock: u64,
     bytes: usize,
     most: usize,
@@ -90,14 +90,14 @@ impl Default for Held {
 }
 
 impl Held {
-    fn get(&mut self, at: usize) -> Option<Arc<Part>> {
+    fn get(&mut self, at: usize) -> Option<Arc<LocatedSegment>> {
         self.clock += 1;
         let (part, used) = self.parts.get_mut(&at)?;
         *used = self.clock;
         Some(Arc::clone(part))
     }
 
-    fn put(&mut self, at: usize, part: &Arc<Part>) {
+    fn put(&mut self, at: usize, part: &Arc<LocatedSegment>) {
         self.clock += 1;
         self.bytes += part.bytes;
         if let Some((before, _)) = self.parts.insert(at, (Arc::clone(part), self.clock)) {
@@ -170,7 +170,7 @@ impl Segments {
     }
 
     /// Those that are held and that `root` has as well, by their number there.
-    fn held_in(&self, root: &Root) -> Vec<(usize, Arc<Part>)> {
+    fn held_in(&self, root: &Root) -> Vec<(usize, Arc<LocatedSegment>)> {
         let blobs = |segment: &SegmentRef| (segment.tree.id, segment.table.id);
         let numbers = root.segments.iter().enumerate().map(|(at, segment)| (blobs(segment), at));
         let numbers: HashMap<(ChunkId, ChunkId), usize> = numbers.collect();
@@ -223,7 +223,7 @@ impl Segments {
 
     /// The segment at this place, if it is in memory or on this host's disk. One that is damaged counts as
     /// missing: the read that follows reports it.
-    pub fn now(&self, at: usize) -> Option<Arc<Part>> {
+    pub fn now(&self, at: usize) -> Option<Arc<LocatedSegment>> {
         if let Some(part) = self.held.lock().get(at) {
             return Some(part);
         }
@@ -237,7 +237,7 @@ impl Segments {
     }
 
     /// The segment at this place.
-    pub async fn read(&self, at: usize) -> Result<Arc<Part>> {
+    pub async fn read(&self, at: usize) -> Result<Arc<LocatedSegment>> {
         if let Some(part) = self.now(at) {
             return Ok(part);
         }
@@ -273,7 +273,7 @@ impl Segments {
     }
 
     /// Decodes and holds the fetched segments; returns the one at `at`.
-    fn take(&self, at: usize, fetched: Fetched) -> Result<Option<Arc<Part>>> {
+    fn take(&self, at: usize, fetched: Fetched) -> Result<Option<Arc<LocatedSegment>>> {
         let mut wanted = None;
         // It is used last, whatever was fetched along.
         for (place, tree, table) in fetched.into_iter().rev() {
@@ -291,7 +291,7 @@ impl Segments {
     }
 
     /// The segment at this place, which must go on with the file at `path`.
-    pub async fn continued(&self, at: usize, path: &TreePath) -> Result<Arc<Part>> {
+    pub async fn continued(&self, at: usize, path: &TreePath) -> Result<Arc<LocatedSegment>> {
         let goes_on = self.root.segments.get(at).and_then(|segment| segment.span.as_ref());
         if !goes_on.is_some_and(|span| span.continues) {
             return Err(Error::damaged("the snapshot's tree", format!("{path} is not complete")));
@@ -445,7 +445,7 @@ impl Segments {
         Some((blob(&segment.tree.id)?, blob(&segment.table.id)?))
     }
 
-    fn decode(&self, at: usize, tree: &Bytes, table: &Bytes) -> Result<Part> {
+    fn decode(&self, at: usize, tree: &Bytes, table: &Bytes) -> Result<LocatedSegment> {
         let root = self.places();
         let segment = &root.segments[at];
         let bytes = (tree.len() + table.len()) * 4;
@@ -459,7 +459,7 @@ impl Segments {
             let reason = format!("{named} chunks, but {} locations", locations.len());
             return Err(Error::damaged(format!("table segment {}", segment.table.id), reason));
         }
-        Ok(Part { tree, locations, bytes })
+        Ok(LocatedSegment { tree, locations, bytes })
     }
 
     /// The entries of a segment lie before those of the next.

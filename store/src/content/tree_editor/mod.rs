@@ -19,7 +19,7 @@ use super::{
     TenantStore,
     chunk::Locations,
     meta::{NewTree, TreePart},
-    snapshot_tree::{Part, SnapshotTree},
+    snapshot_tree::{LocatedSegment, SnapshotTree},
 };
 use crate::{
     Error, Result,
@@ -200,7 +200,7 @@ impl TreeEditor {
         Ok(())
     }
 
-    fn wait_with(&mut self, part: &Part) {
+    fn wait_with(&mut self, part: &LocatedSegment) {
         let chunks = part.tree.chunks().zip(&part.locations);
         self.located.extend(chunks.map(|((id, _), location)| (id, *location)));
         if !part.tree.continued.is_empty() {

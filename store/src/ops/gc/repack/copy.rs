@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use futures::{FutureExt, StreamExt, future::ready, stream, stream::FuturesUnordered};
 
-use super::{Failed, Part, RepackPlan, Source};
+use super::{Failed, FrameBatch, RepackPlan, Source};
 use crate::{
     Error, Result,
     bucket::{Buffers, put_unique},
@@ -62,7 +62,7 @@ pub(super) async fn copy(
         .map(|(pack, frames)| async move { (*pack, source.frames(*pack, frames).await) })
         .buffered(PACKS_OPENED_AHEAD)
         .flat_map(|(pack, opened)| {
-            let parts: Vec<Part<'_>> = opened.unwrap_or_else(|error| vec![ready(Err(error)).boxed()]);
+            let parts: Vec<FrameBatch<'_>> = opened.unwrap_or_else(|error| vec![ready(Err(error)).boxed()]);
             stream::iter(parts).map(move |part| part.map(move |read| (pack, read)))
         })
         .buffered(source.parts_ahead());

@@ -38,7 +38,7 @@ mod worth;
 
 pub use dry_run::DryRun;
 pub use repack_plan::{Frames, Needed, RepackPlan, survey};
-pub use source::{Frame, Part, Source};
+pub use source::{Frame, FrameBatch, Source};
 pub use user::BATCH_CHUNKS;
 
 use self::{

@@ -28,14 +28,18 @@ const MAX_GAP: u64 = 512 << 10;
 pub type Frame = ((PackId, u64), PackEntry, Bytes);
 
 /// Some frames of a pack, when it is awaited.
-pub type Part<'a> = BoxFuture<'a, Result<Vec<Frame>>>;
+pub type FrameBatch<'a> = BoxFuture<'a, Result<Vec<Frame>>>;
 
 /// Gives the frames to move, each checked: it is as it was written, at least.
 #[async_trait]
 pub trait Source: Sync {
     /// Those of `frames` that can be had, of a pack or of the place where one should have been, in parts that
     /// are read one by one or side by side. A frame that is not among them stays where it is.
-    async fn frames<'a>(&'a self, pack: PackId, frames: &'a BTreeMap<u64, Needed>) -> Result<Vec<Part<'a>>>;
+    async fn frames<'a>(
+        &'a self,
+        pack: PackId,
+        frames: &'a BTreeMap<u64, Needed>,
+    ) -> Result<Vec<FrameBatch<'a>>>;
 
     /// How many parts may be read ahead: all of them are in memory.
     fn parts_ahead(&self) -> usize;
@@ -68,7 +72,11 @@ impl<'a> Packs<'a> {
 
 #[async_trait]
 impl Source for Packs<'_> {
-    async fn frames<'a>(&'a self, pack: PackId, frames: &'a BTreeMap<u64, Needed>) -> Result<Vec<Part<'a>>> {
+    async fn frames<'a>(
+        &'a self,
+        pack: PackId,
+        frames: &'a BTreeMap<u64, Needed>,
+    ) -> Result<Vec<FrameBatch<'a>>> {
         let len = self.survey.packs.get(&pack).copied().unwrap_or_default();
         let fetches = plan_over(MAX_GAP, self.wanted(pack, len, frames).await?);
         let decodes = self.marked.contains(&pack);

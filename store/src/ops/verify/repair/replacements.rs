@@ -26,7 +26,7 @@ use crate::{
     format::{frame::Codec, index::Index, layout, limits, pack::PackEntry, record::Record, table::Location},
     id::{ChunkId, PackId, PackSeq},
     ops::{
-        gc::repack::{Frame, Needed, Part, RepackPlan, Source},
+        gc::repack::{Frame, FrameBatch, Needed, RepackPlan, Source},
         verify::findings::is_damage,
     },
 };
@@ -185,7 +185,11 @@ impl Copies<'_> {
 #[async_trait]
 impl Source for Copies<'_> {
     /// All in one part: where a frame is to be had shows only when the others were looked for.
-    async fn frames<'a>(&'a self, pack: PackId, frames: &'a BTreeMap<u64, Needed>) -> Result<Vec<Part<'a>>> {
+    async fn frames<'a>(
+        &'a self,
+        pack: PackId,
+        frames: &'a BTreeMap<u64, Needed>,
+    ) -> Result<Vec<FrameBatch<'a>>> {
         Ok(vec![self.found(pack, frames).boxed()])
     }
 
