@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::cookie_sites::{AFTER, BEFORE};
 use crate::{
     db_state::{Deadline, brief},
-    leveldb::{self, Told},
+    leveldb::{self, KeyWrite},
     profile_dir::ProfileDir,
 };
 
@@ -114,7 +114,7 @@ pub(crate) fn origins(
     // Of each key, by its digest: what was written last, and whose it is.
     let mut last: HashMap<u64, (u64, bool, usize)> = HashMap::new();
     let mut too_many = false;
-    leveldb::keys(dir, path, deadline, |Told { key, sequence, is_value }| {
+    leveldb::keys(dir, path, deadline, |KeyWrite { key, sequence, is_value }| {
         let Some(origin) = origin_of(key).filter(|origin| wanted(origin)) else { return };
         let digest = hasher.hash_one(key);
         if last.len() == MAX_KEYS && !last.contains_key(&digest) {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use store::{
     ErrorKind,
     catalog::{
-        feed::{self, Subject, Told},
+        feed::{self, OwnedEvent, Subject},
         store::Store,
     },
     content::TenantStore,
@@ -118,8 +118,8 @@ pub struct RequestFields {
     pub status: u64,
 }
 
-impl From<Told> for FeedEvent {
-    fn from(Told { of, event }: Told) -> Self {
+impl From<OwnedEvent> for FeedEvent {
+    fn from(OwnedEvent { of, event }: OwnedEvent) -> Self {
         let (tenant_id, lineage) = match of {
             Subject::Lineage(lineage) => (Some(lineage.name.tenant.clone()), Some(lineage)),
             Subject::Tenant(tenant) => (Some(tenant), None),

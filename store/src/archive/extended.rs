@@ -9,7 +9,7 @@ use super::{
     holes::{self, Holes},
     pax,
     problem::{Problem, Result},
-    sparse::{self, Told, decimal},
+    sparse::{self, SparseRecords, decimal},
 };
 use crate::format::tree::{MAX_XATTR_BYTES, MAX_XATTRS, Time};
 
@@ -30,7 +30,7 @@ pub(super) struct Extended {
     /// Where a file of ours has holes.
     pub holes: Holes,
     /// Where a file of others has them, which are then not in the stream.
-    pub sparse: Option<Told>,
+    pub sparse: Option<SparseRecords>,
     /// Of the headers that were read.
     bytes: u64,
 }

@@ -78,7 +78,7 @@ fn decode_parts(block: &Block, fields: std::ops::Range<usize>) -> format::Result
 
 /// The pax records of a sparse file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct SparseRecords {
     /// Its name: the header's own is one for programs that do not know this.
     pub name: Option<Vec<u8>>,
     version: (u64, u64),
@@ -87,7 +87,7 @@ pub(super) struct Told {
     numbers: Vec<u64>,
 }
 
-impl Told {
+impl SparseRecords {
     /// Takes in the record called so. `None` if it cannot be one.
     pub fn set(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
         let number = || decimal(value);

@@ -56,7 +56,7 @@ fn a_file_of_very_many_holes_is_one_without() {
 fn a_map_before_the_content_takes_whole_blocks() {
     let mut map = b"2\n0\n5\n1000\n7\n".to_vec();
     map.resize(BLOCK_LEN, 0);
-    let told = || Told { version: (1, 0), size: Some(2000), ..Told::default() };
+    let told = || SparseRecords { version: (1, 0), size: Some(2000), ..SparseRecords::default() };
     let content = [map.clone(), b"content".to_vec()].concat();
     let mut left = content.as_slice();
     assert_eq!(told().read_on(&mut left).unwrap(), (2000, vec![(0, 5), (1000, 7)]));
@@ -73,7 +73,7 @@ fn a_map_before_the_content_takes_whole_blocks() {
 #[test]
 fn records_tell_a_map_one_by_one_or_at_once() {
     let told = |records: &[(&str, &str)]| {
-        let mut told = Told::default();
+        let mut told = SparseRecords::default();
         let set = |(name, value): &(&str, &str)| told.set(name.as_bytes(), value.as_bytes());
         records.iter().try_for_each(set).map(|()| told)
     };

@@ -45,9 +45,9 @@ pub enum Subject {
     Store,
 }
 
-/// An event, and whose it is.
+/// An event, with its owner.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct OwnedEvent {
     /// The owner of the event.
     pub of: Subject,
     /// The event itself.
@@ -58,7 +58,7 @@ pub struct Told {
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// In the order of the feed.
-    pub events: Vec<Told>,
+    pub events: Vec<OwnedEvent>,
     /// The last event that was looked at, to go on after it; `None` if there was none.
     pub last: Option<EventId>,
     /// How many could not be read.
@@ -214,7 +214,7 @@ async fn read_merged(store: &TenantStore, listed: &mut Vec<Listed>) -> Result<()
     Ok(())
 }
 
-async fn fetched(listed: Listed) -> Result<Told> {
+async fn fetched(listed: Listed) -> Result<OwnedEvent> {
     let Listed { of, source, .. } = listed;
     let event = match source {
         Source::Read(event) => *event,
@@ -223,7 +223,7 @@ async fn fetched(listed: Listed) -> Result<Told> {
             Event::decode(&object.bytes).map_err(|error| error.of(&key))?
         }
     };
-    Ok(Told { of, event })
+    Ok(OwnedEvent { of, event })
 }
 
 fn second(time: SystemTime) -> u64 {

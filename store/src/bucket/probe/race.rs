@@ -62,7 +62,7 @@ struct Raced {
     len: usize,
     key: Key,
     before: Option<Bytes>,
-    told: Vec<Told>,
+    told: Vec<RacerAnswer>,
 }
 
 /// Counts the races that were won; returns the fault of one that was not.
@@ -80,7 +80,7 @@ fn count(rounds: Vec<Round>, decided: &mut u32) -> Option<String> {
 }
 
 /// The answer that one racer got.
-struct Told {
+struct RacerAnswer {
     body: Bytes,
     answer: Result<()>,
 }
@@ -183,7 +183,7 @@ impl<'a> Race<'a> {
             racers.spawn(async move {
                 start.wait().await;
                 let answer = bucket.put(&key, body.clone().into(), write).await.map(drop);
-                Told { body, answer }
+                RacerAnswer { body, answer }
             });
         }
         Ok(Raced { kind, len, key, before, told: racers.join_all().await })
@@ -197,7 +197,7 @@ impl<'a> Race<'a> {
             Kind::Replace => ("replacements of one version", "If-Match does not exclude other writers"),
         };
         let winners: Vec<_> = told.iter().filter(|told| told.answer.is_ok()).collect();
-        let is_open = |told: &&Told| matches!(&told.answer, Err(error) if error.is_retryable());
+        let is_open = |told: &&RacerAnswer| matches!(&told.answer, Err(error) if error.is_retryable());
         let refused = |error: &BucketError| {
             matches!(error, BucketError::AlreadyExists { .. } | BucketError::VersionMismatch { .. })
         };

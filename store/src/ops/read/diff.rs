@@ -18,7 +18,7 @@ use std::{
     vec,
 };
 
-use self::comparison::{Comparison, Told};
+use self::comparison::{ComparedEntry, Comparison};
 use super::open::{kept_tree, release};
 use crate::{
     Result,
@@ -63,8 +63,8 @@ pub async fn between(before: &Arc<SnapshotTree>, after: &Arc<SnapshotTree>) -> R
         let b = if order.is_ge() { right.take().await? } else { None };
         let (file_a, file_b) = (linked(before, a.as_ref()).await?, linked(after, b.as_ref()).await?);
         comparison.pair(
-            a.as_ref().map(|found| Told::of(found, file_a.as_ref())),
-            b.as_ref().map(|found| Told::of(found, file_b.as_ref())),
+            a.as_ref().map(|found| ComparedEntry::of(found, file_a.as_ref())),
+            b.as_ref().map(|found| ComparedEntry::of(found, file_b.as_ref())),
         );
     }
     // What is in one tree's part alone may be in what both have alike.

@@ -22,8 +22,8 @@ fn compare(before: &[Entry], after: &[Entry]) -> Diff {
     for path in paths {
         let (a, b) = (find(before, path), find(after, path));
         comparison.pair(
-            a.as_ref().map(|(found, file)| Told::of(found, file.as_ref())),
-            b.as_ref().map(|(found, file)| Told::of(found, file.as_ref())),
+            a.as_ref().map(|(found, file)| ComparedEntry::of(found, file.as_ref())),
+            b.as_ref().map(|(found, file)| ComparedEntry::of(found, file.as_ref())),
         );
     }
     comparison.finish()
