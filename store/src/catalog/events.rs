@@ -3,7 +3,7 @@
 
 mod merge;
 
-pub use merge::{Merged, Terms, merge};
+pub use merge::{MergeTerms, Merged, merge};
 
 use std::collections::BTreeMap;
 

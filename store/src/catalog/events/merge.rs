@@ -32,7 +32,7 @@ const FULL_BYTES: u64 = 128 << 10;
 
 /// The age at which events are merged, and the age at which they are removed.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms {
+pub struct MergeTerms {
     /// Younger ones stay as they are: people look at them, and writers are about to
     /// make sure of them.
     pub after: Duration,
@@ -42,7 +42,7 @@ pub struct Terms {
     pub kept_for: Duration,
 }
 
-impl Default for Terms {
+impl Default for MergeTerms {
     fn default() -> Self {
         let day = Duration::from_secs(86_400);
         Self { after: day, fewest: 8, kept_for: 400 * day }
@@ -64,7 +64,7 @@ pub async fn merge(
     lineage: &Lineage,
     listed: &[Entry],
     now: SystemTime,
-    terms: Terms,
+    terms: MergeTerms,
     (rules, act): (Rules, bool),
 ) -> Result<Merged> {
     let age = |entry: &&Entry| now.duration_since(entry.modified).unwrap_or_default();

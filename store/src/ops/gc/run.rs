@@ -129,7 +129,7 @@ impl<'a> GcRun<'a> {
     }
 
     async fn merge_events(&mut self, marks: &Marks, now: SystemTime) -> Result<()> {
-        let (store, terms) = (self.store, events::Terms::default());
+        let (store, terms) = (self.store, events::MergeTerms::default());
         let how = (self.collector.rules, self.is_real());
         let mut done = stream::iter(&marks.events)
             .map(|(lineage, listed)| events::merge(store, lineage, listed, now, terms, how))
