@@ -1,5 +1,5 @@
-//! Canonical archives: a tree as a tar stream, which programs that know nothing of pstore
-//! read and write too.
+//! Encodes a tree as a canonical archive, a tar stream that programs which know nothing of pstore read and
+//! write too, and decodes one.
 //!
 //! POSIX ustar, with pax records for attributes that ustar cannot express. Bytes to values and back: pure
 //! and bounded, like the format; the bytes may come from anybody.

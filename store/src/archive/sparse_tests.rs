@@ -1,3 +1,5 @@
+//! These tests read the maps of sparse files in every form, valid and invalid.
+
 use super::*;
 
 fn runs(size: u64, parts: &[StreamPart]) -> Result<(Vec<Run>, Holes)> {

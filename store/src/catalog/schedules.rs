@@ -1,4 +1,4 @@
-//! Gives servers turns at work that is due again and again: each turn goes to one of them.
+//! Gives servers turns at periodic jobs: each turn goes to one server.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Sweeps expired locks away, of every profile one may see.
+//! Takes expired locks away, of all profiles of a tenant.
 
 use std::time::Duration;
 

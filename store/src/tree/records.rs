@@ -1,4 +1,4 @@
-//! `Records` holds many small things, to be read in the order in which they were added.
+//! `Records` holds any number of small things, to be read in the order in which they were added.
 //!
 //! The first blocks of bytes are in memory, the others in a file without a name. So any number of records takes little
 //! memory.

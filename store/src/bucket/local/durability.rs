@@ -1,4 +1,4 @@
-//! Gets bytes and names onto the disk, and never trusts it again once it failed.
+//! Flushes bytes and names to the disk, and refuses all further work once a flush has failed.
 //!
 //! After a failed fsync the kernel may have dropped the dirty pages and will report
 //! success next time. So the write is ambiguous, and the handle is of no use any more: later

@@ -1,4 +1,4 @@
-//! `Scratch` is the probe's own corner of the store, where the outcome of every write is found out.
+//! `Scratch` is the probe's own corner of the store, and finds out the outcome of every write in it.
 
 use std::{
     sync::{

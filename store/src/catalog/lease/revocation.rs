@@ -1,4 +1,4 @@
-//! Ends somebody else's write.
+//! Revokes the write of another process.
 
 use crate::{
     Error, Result,

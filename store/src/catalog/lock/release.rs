@@ -1,4 +1,4 @@
-//! Gives the lock back.
+//! Releases the lock.
 
 use super::{LineageHandle, ReadLock};
 use crate::{

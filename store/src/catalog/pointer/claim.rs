@@ -1,4 +1,4 @@
-//! Writes a lock's nonce into the pointer.
+//! Claims the pointer: writes the nonce of a lock into it.
 //!
 //! From the moment a pointer carries a claim, only the holder with that claim can move it on
 //! the strength of a lock: a holder that was replaced is fenced off, however long it slept.

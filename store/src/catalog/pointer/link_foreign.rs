@@ -1,4 +1,4 @@
-//! Writes into a pointer that another program has moved which of our snapshots it names.
+//! Links a pointer that another program has moved to the snapshot that was made of its archive.
 
 use super::{LineageHandle, VersionedPointer, successor, swap::Swap};
 use crate::{Result, format::event::EventKind, id::RecordId};

@@ -1,4 +1,4 @@
-//! Makes room for a segment by evicting, counted over all stores and tenants of this host.
+//! Evicts segments to make room for a new one, by the limits of this host for all stores and tenants.
 
 use std::{
     fs::{self, File},

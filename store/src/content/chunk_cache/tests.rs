@@ -1,3 +1,5 @@
+//! These tests fill the cache from several processes, within its limits, and damage it.
+
 use std::{os::unix::fs::MetadataExt, path::Path};
 
 use super::*;

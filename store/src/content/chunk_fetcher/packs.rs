@@ -1,4 +1,4 @@
-//! Reads packs that are files of this host where they lie.
+//! Reads packs that are files of this host, in place.
 
 use std::{cell::RefCell, fs::File, io, num::NonZeroU64, os::unix::fs::FileExt, sync::Arc};
 

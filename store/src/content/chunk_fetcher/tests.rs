@@ -1,3 +1,5 @@
+//! These tests count the requests of readers beside each other, on a bucket that fails, hangs and damages.
+
 use std::{path::Path, sync::Arc, time::Duration};
 
 use tokio::{runtime::Handle, time::Instant};

@@ -1,3 +1,5 @@
+//! These tests compare edited trees with trees that are cut from scratch.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

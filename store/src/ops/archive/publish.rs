@@ -1,4 +1,4 @@
-//! Puts a snapshot's archive and manifest where programs look that know only the contract.
+//! Publishes a snapshot's archive and manifest, for programs that know only the contract.
 //!
 //! 1. The archive is written to a file: its name is its digest, which no other publication has.
 //! 2. The record names the upload, so that every remnant of it has an owner.

@@ -1,4 +1,4 @@
-//! `explain` tells why something is still there.
+//! `explain` names the records, pins and documents that keep a pack or a snapshot.
 
 use std::collections::{HashMap, HashSet};
 

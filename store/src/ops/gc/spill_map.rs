@@ -1,6 +1,6 @@
-//! `SpillMap` maps packs to something about each, in no more memory than is allowed.
+//! `SpillMap` maps packs to small values, within a limit of memory: beyond it the lines go to a file.
 //!
-//! Beyond that the lines are sorted into a file without a name, which goes with the process.
+//! The lines are sorted into a file without a name, which goes with the process.
 //! Two lines about one pack are added up, in any order.
 
 use std::{

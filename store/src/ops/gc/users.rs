@@ -1,4 +1,4 @@
-//! `Users` knows who needs the packs that may be emptied.
+//! `Users` lists the snapshots that need the packs which may be emptied.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! Takes a tombstone away, so that a profile or a tenant can begin anew.
+//! Removes a tombstone, so that a profile or a tenant can begin anew.
 //!
 //! Only when nothing else is left. Where a store removes objects without a condition, a removal
 //! of the last collection may arrive late: there it waits for as long as that may take.

@@ -1,4 +1,4 @@
-//! Applies the rules to snapshots. Pure.
+//! `plan` applies the rules of retention to snapshots. Pure.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,4 +1,4 @@
-//! `Survey` lists the snapshots as the rules want to see them.
+//! `Survey` lists the snapshots with the facts that retention rules need.
 
 use futures::{StreamExt, TryStreamExt, stream};
 

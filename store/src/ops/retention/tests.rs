@@ -1,3 +1,5 @@
+//! These tests apply every rule of retention, alone and together.
+
 use std::time::Duration;
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Asks whether the segments that a new tree has of its base may stay as they are, and opens those that may not.
+//! Decides which segments of the base a new tree may keep, and opens the others.
 //!
 //! A root says which packs a segment's chunks lie in. If the write may refer to all of them, it may refer to
 //! the segment, without a look at its chunks. Else the segment is read, and its chunks are located one by

@@ -1,3 +1,5 @@
+//! These tests write, read, copy and damage stat caches.
+
 use super::*;
 use crate::{
     format::tree::{Kind, Time},

@@ -1,3 +1,5 @@
+//! These tests follow, guess and bound the plan of first reads.
+
 use std::ops::Range;
 
 use super::*;

@@ -1,4 +1,4 @@
-//! `Seal` makes the name of a published archive its own.
+//! `Seal` makes a published archive, and so its digest and its name, unlike all others.
 //!
 //! An archive in the bucket is called by its digest, and a removal that was sent may arrive at
 //! any time later: another publication of the same bytes would be lost to it. So a published

@@ -1,4 +1,4 @@
-//! `User` is a snapshot that needs something of a pack that is to be emptied.
+//! `User` is a snapshot that needs a pack which is to be emptied.
 
 use std::collections::BTreeMap;
 

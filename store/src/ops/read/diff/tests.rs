@@ -1,3 +1,5 @@
+//! These tests compare snapshots, and the comparison with a look at every path.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;

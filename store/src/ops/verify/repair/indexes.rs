@@ -1,4 +1,4 @@
-//! Repairs indexes, which say nothing that packs do not say: without lost frames, and none missing.
+//! Repairs indexes from the packs themselves: takes lost frames out, and writes missing ones anew.
 
 use crate::{
     Result,

@@ -1,4 +1,4 @@
-//! `Captured` is the tree of a directory as far as its files were read, told entry by entry.
+//! `Captured` is the tree of a directory, entry by entry, with the content of the files read so far.
 
 use std::{
     collections::{BTreeMap, HashSet},

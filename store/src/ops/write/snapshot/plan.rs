@@ -1,4 +1,4 @@
-//! `CapturePlan` is a walk of the directory, with which files must be read, and which keep the chunks they had.
+//! `CapturePlan` walks the directory, and decides which files must be read and which keep their chunks.
 
 use std::{
     fs::File,
