@@ -25,7 +25,7 @@ impl<T> Default for Readiness<T> {
 }
 
 impl<T: Clone> Readiness<T> {
-    /// The verdict of a moment ago, or else that of `look`. Who asks meanwhile waits for it.
+    /// The verdict of a moment ago, or else that of `look`. Callers meanwhile wait for it.
     pub(crate) async fn verdict(&self, look: impl Future<Output = T>) -> T {
         let mut last = self.last.lock().await;
         if let Some((at, verdict)) = &*last

@@ -108,7 +108,7 @@ pub(super) fn listen(answers: impl Read, tell: &SyncSender<Vec<u8>>) {
     }
 }
 
-/// Whether these answers make sense to who has asked one question of each kind.
+/// Whether these answers make sense after one question of each kind.
 pub fn is_understood(answers: &[u8]) -> bool {
     let jobs = [
         CheckJob::Sqlite("Cookies".into()),

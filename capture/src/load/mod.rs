@@ -211,7 +211,7 @@ fn no_profile(request: &LoadRequest) -> Error {
     Error::NotFound { what: format!("profile {}", request.profile) }
 }
 
-/// The snapshot that is meant, and whose it is if it is an older Chrome's. One of another Chrome is
+/// The snapshot that is meant, and its Chrome's version if that is older. One of another Chrome is
 /// told apart from none at all.
 async fn choose(
     store: &TenantStore,

@@ -87,7 +87,7 @@ pub struct EventPage {
     pub unreadable: u64,
 }
 
-/// An event, and whose it is.
+/// An event, with its owner.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FeedEvent {
     /// The tenant; none of an event of the store.

@@ -142,7 +142,7 @@ fn load(files: &TlsFiles) -> Result<Loaded, Failure> {
     Ok(Loaded { config: Arc::new(config), clients })
 }
 
-/// Lets clients show a certificate of these authorities. Who shows none needs a token.
+/// Lets clients show a certificate of these authorities. A client that shows none needs a token.
 fn verifier(
     files: &TlsFiles,
     pem: &[u8],

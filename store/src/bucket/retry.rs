@@ -2,8 +2,8 @@
 //!
 //! Reads, lists and plain deletes are repeated with growing, jittered pauses. A
 //! conditional write or delete is never resent here: its first delivery may have been
-//! applied, and then the second is refused because of the first. Who knows how to tell
-//! that apart (by a unique body or name) resends it there, for as long as this bucket would;
+//! applied, and then the second is refused because of the first. A caller that can tell
+//! these apart (by a unique body or name) resends it there, for as long as this bucket would;
 //! see [`super::put_unique`].
 
 use std::{fs::File, future::Future, ops::Range, sync::Arc, time::Duration};

@@ -176,7 +176,7 @@ impl Store {
         Ok(self.scoped(tenant, config))
     }
 
-    /// A tenant that may have been deleted, for those who end that.
+    /// A tenant that may have been deleted, for the verbs that finish or undo that.
     pub async fn tenant_or_tombstone(&self, tenant: &Tenant) -> Result<TenantStore> {
         let found = self.tenant_config(tenant).await?;
         let (config, _) = found.ok_or_else(|| Error::NotFound { what: format!("tenant {tenant}") })?;

@@ -139,7 +139,7 @@ impl DedupIndex {
         !self.is_unsure(pack) && !self.is_barred(pack) && !self.lost.read().touches(pack)
     }
 
-    /// Where a damaged chunk of the base lies, for those who have it from nowhere else. That its
+    /// Where a damaged chunk of the base lies, for writers that have it from nowhere else. That its
     /// pack is gone is no reason: nothing can go that is not there.
     pub(crate) fn locate_lost(&self, id: &ChunkId) -> Option<Location> {
         let places = [self.moved(id), self.in_base(id)];

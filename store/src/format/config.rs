@@ -24,7 +24,7 @@ pub const TENANT_SCHEMA: &str = "pstore.tenant";
 /// equal chunks only under equal parameters.
 ///
 /// Readers need none of it, so a field that another algorithm does without may be absent:
-/// [`Chunking::check`] is for those who are about to write.
+/// [`Chunking::check`] is for writers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunking {
     /// The name of the algorithm that cuts.

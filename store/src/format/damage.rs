@@ -1,7 +1,7 @@
-//! `Mark` marks a snapshot of which something is lost.
+//! `Mark` marks a damaged snapshot, and lists its damage.
 //!
-//! A check that could not make damage good leaves it in the record, for those who are about
-//! to read the snapshot, and for writers, which refer to nothing that it names.
+//! A check that could not repair damage leaves it in the record, for readers
+//! of the snapshot, and for writers, which refer to nothing that it names.
 
 use serde::{Deserialize, Serialize};
 

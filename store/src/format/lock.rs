@@ -1,4 +1,4 @@
-//! Encodes and decodes `lock.json`: who may move a lineage's pointer just now.
+//! Encodes and decodes `lock.json`, which names the run that may move a lineage's pointer.
 //!
 //! The contract's fields, plus one block of ours that is bound to the acquisition it was
 //! written for. A block that is not bound belongs to an earlier holder: a program that

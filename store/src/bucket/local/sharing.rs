@@ -36,7 +36,7 @@ pub(super) fn open(options: &mut OpenOptions, folder: &Path, path: &Path) -> io:
     Ok(file)
 }
 
-/// Makes a folder for those who may use its parent.
+/// Makes a folder with the rights of its parent's group.
 pub(super) fn create_folder(folder: &Path) -> io::Result<()> {
     let group = of_group(folder.parent().unwrap_or(folder));
     DirBuilder::new().mode(0o700 | group).create(folder)?;

@@ -57,7 +57,7 @@ impl Ticket {
         self.earlier().iter().filter(|path| waits(path)).count()
     }
 
-    /// The files of those who came before, the first to come first.
+    /// The files of the earlier tickets, the first to come first.
     fn earlier(&self) -> Vec<PathBuf> {
         let folder = self.path.parent().unwrap_or(&self.path);
         let others = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());

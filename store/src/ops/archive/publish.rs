@@ -5,7 +5,7 @@
 //! 3. Archive, then manifest. A listing afterwards must show both, else neither stays.
 //! 4. The record names the archive, by replacing the very version of 2: a collection that took
 //!    the publication for dead has replaced it, and then nothing stays. Both must be listed
-//!    still: who removes one has looked at the records before.
+//!    still: a removal looks at the records first.
 //! 5. The pointer names it, if it points at this snapshot.
 
 use std::{path::PathBuf, sync::Arc};

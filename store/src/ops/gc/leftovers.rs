@@ -65,7 +65,7 @@ impl Leftovers<'_> {
     }
 
     /// Records of ended writes and deleted snapshots. One stays as long as a pack of its write is there, so
-    /// that every pack has a record that tells whose it is.
+    /// that every pack has a record that tells its lineage.
     fn ended_records(&self) -> Result<Vec<Key>> {
         let pinned = self.marks.pins.iter().map(|found| found.pin.record);
         let named: HashSet<RecordId> =

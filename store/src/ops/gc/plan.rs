@@ -49,9 +49,9 @@ pub enum Cause {
     Deleted,
     /// The write that stored it never became a snapshot.
     Abandoned,
-    /// Its content was moved to other packs; or a move has filled it, and nothing needs it, or no more.
+    /// A repack moved its content on, or filled it for snapshots that do not need it any more.
     Moved,
-    /// No record tells whose it was.
+    /// No record tells its lineage.
     Unknown,
 }
 

@@ -13,7 +13,7 @@ use rustix::io::ReadWriteFlags;
 use super::{BLOCK_BYTES, is_refused, past_the_cache};
 use crate::bucket::Buffers;
 
-/// Less is read by who goes on reading where it ends, as mounts do: the kernel reads ahead for them.
+/// A smaller read is one of a series, as mounts make them: the kernel reads ahead for those.
 const MUCH_BYTES: usize = 2 << 20;
 
 /// The bytes of `range`, all of which `file` has.

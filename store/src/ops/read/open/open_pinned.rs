@@ -20,7 +20,7 @@ use crate::{
     name::Lineage,
 };
 
-/// Shorter than a mount's: who is killed while it restores keeps nobody from deleting for long.
+/// Shorter than a mount's: a restore that is killed keeps nobody from deleting for long.
 const TTL: Duration = Duration::from_secs(120);
 const RENEW_EVERY: Duration = Duration::from_secs(30);
 /// How often a snapshot is looked at that somebody is about to delete.
@@ -134,7 +134,7 @@ where
     Err(Error::Conflict { what: format!("record {} of {lineage}", record.record) })
 }
 
-/// The record once nobody is about to delete it: who finds it pinned gives that up.
+/// The record once nobody is about to delete it: a deletion that finds it pinned gives up.
 async fn decided(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<Record> {
     for attempt in 1..=ATTEMPTS {
         let record = current(store, lineage, id).await?;
