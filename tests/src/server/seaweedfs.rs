@@ -25,7 +25,7 @@ const TALK: &str = "talk";
 /// check a condition under one lock and the filer another one under another, and two writers win.
 const LOCKS_ARE_KNOWN: [&str; 2] = ["LockRing: s3@", "LockRing: applying master ring update"];
 
-/// The users of the bucket beside its owner: each may do everything below a tenant's two prefixes.
+/// Users of the bucket, each of whom may do everything below its tenant's two prefixes, and nothing else.
 const TENANTS: [&str; 2] = ["acme", "globex"];
 const READER: &str = "reader";
 

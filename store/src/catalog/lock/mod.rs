@@ -252,7 +252,7 @@ impl LineageHandle {
         lock
     }
 
-    /// The lock that replaces one nobody holds: in the past for every clock.
+    /// The document of a free lock, which has expired by every clock.
     fn free_lock(&self, holder_run_id: &str, event: Option<Event>) -> Lock {
         let now = self.clock.unix_ms();
         let mut lock = Lock {
