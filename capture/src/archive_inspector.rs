@@ -24,7 +24,7 @@ use crate::{
 const TOLD_AT_THE_TOP: [&str; 2] = ["Last Version", LOCAL_STATE];
 const PREFERENCES: &str = "Preferences";
 
-/// Looks at what an examination of a directory would look at. One kind of database it cannot
+/// Looks at the files that an examination of a directory would look at. One kind of database it cannot
 /// know before it has passed: one with a journal beside it that does not begin as a database.
 #[derive(Clone, Debug)]
 pub struct ArchiveInspector(pub ProfileExaminer);

@@ -1,4 +1,4 @@
-//! `CheckJob` is one database to check, and `CheckResult` what the check found.
+//! `CheckJob` is one database to check, and `CheckResult` holds the findings.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ pub(crate) enum CheckJob {
     Sites(#[serde(with = "path_as_bytes")] PathBuf, u64),
     /// Two Local Storages, of which one is to be told from the other.
     Storage(#[serde(with = "path_as_bytes")] PathBuf),
-    /// A database of cookies, what time it is, and the hosts and names of cookies looked for in it.
+    /// A database of cookies, the present time, and the hosts and names of cookies looked for in it.
     Cookies(#[serde(with = "path_as_bytes")] PathBuf, u64, Vec<(String, String)>),
     /// A Local Storage, and the origins looked for in it.
     Origins(#[serde(with = "path_as_bytes")] PathBuf, Vec<String>),

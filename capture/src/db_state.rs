@@ -28,7 +28,7 @@ impl DbState {
         matches!(self, Self::Damaged(_))
     }
 
-    /// `Ok` without problems; the rest is cut to what a person reads.
+    /// `Ok` without problems; the rest is cut to a readable length.
     pub(crate) fn of_problems(problems: Vec<String>) -> Self {
         if problems.is_empty() {
             return Self::Ok;
@@ -69,7 +69,7 @@ impl DbState {
     }
 }
 
-/// Problems quote what a database contains, which may be of any length.
+/// Problems quote the content of a database, which may be of any length.
 pub(crate) fn brief(text: &str) -> String {
     match text.char_indices().nth(MAX_PROBLEM_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),

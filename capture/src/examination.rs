@@ -1,4 +1,4 @@
-//! `examine` checks the databases of a profile, in a cell or in this process. `ProfileExaminer` calls it during a capture.
+//! `examine` checks the databases of a profile, in a cell or in this process, for `ProfileExaminer`.
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +20,7 @@ use crate::{
     sqlite::{self, Depth, Means},
 };
 
-/// Which databases are checked.
+/// The databases to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'a> {
     All,
@@ -63,7 +63,7 @@ impl Options {
     }
 }
 
-/// What was found, each list by path.
+/// The findings, each list by path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Examination {
     pub sqlite: Vec<sqlite::Checked>,

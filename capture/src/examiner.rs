@@ -31,7 +31,7 @@ use crate::{
     sqlite::Depth,
 };
 
-/// Checks take no longer: a capture must end, and what is not checked is said.
+/// Checks take no longer: a capture must end, and it lists the unchecked databases.
 const MOST_TIME: Duration = Duration::from_secs(120);
 
 /// The word for a snapshot that lacks an expectation.
@@ -53,7 +53,7 @@ pub struct Policy {
     pub allow_logged_out: bool,
 }
 
-/// Knows what the files of a Chrome profile are.
+/// Knows the meaning of the files of a Chrome profile.
 #[derive(Clone, Debug)]
 pub struct ProfileExaminer {
     pub policy: Policy,
@@ -141,7 +141,7 @@ impl ProfileExaminer {
         }
     }
 
-    /// What is missing of what is expected, however thoroughly databases are checked.
+    /// The expected things that are missing, however thoroughly databases are checked.
     fn missing(&self, root: &Path, expected: &Known) -> Result<Option<Expected>> {
         let Known::Expected(expected) = expected else { return Ok(None) };
         let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
@@ -235,7 +235,7 @@ fn of_profiles(census: &Census) -> Census {
     Census { databases: databases.collect() }
 }
 
-/// The databases that whoever opens them recovers first, as after a power failure, and from what.
+/// The databases that are recovered when they are opened, as after a power failure, each with its source.
 fn recovered(found: &Examination) -> Vec<Recovered> {
     let recovered = |path: &Path, from: &str| Recovered {
         path: shown(path),

@@ -2,7 +2,7 @@
 //!
 //! A file is a SQLite database if it begins as one; a directory is a LevelDB if it has the
 //! files of one. A file that has a journal beside it and does not begin as a database is
-//! listed too: its beginning may be what is damaged.
+//! listed too: its beginning may be the damaged part.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,8 +41,8 @@ pub struct Inventory {
 pub struct Sizes {
     /// Of all files, holes included.
     pub bytes: u64,
-    /// The largest first. None counts what another one counts: a directory is listed with
-    /// what is in it and below it, less the directories that are listed themselves.
+    /// The largest first. No byte counts twice: a directory is listed with
+    /// everything below it, less the directories that are listed themselves.
     pub largest: Vec<DirectorySize>,
 }
 

@@ -49,7 +49,7 @@ impl Marker {
     }
 
     /// The marker of a directory; empty if there is none. One that cannot be read is an
-    /// error: what it would forbid is not known.
+    /// error: nobody knows what it would forbid.
     pub fn read(directory: &Path) -> io::Result<Self> {
         // Opening a FIFO must not wait for who writes to it.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

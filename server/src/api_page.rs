@@ -31,7 +31,7 @@ pub(crate) fn page(document: &Value) -> String {
     page
 }
 
-/// Writing to memory does not fail, so what it returns is not looked at.
+/// Writing to memory does not fail, so its result is not looked at.
 fn route(page: &mut String, method: &str, path: &str, operation: &Value) {
     let _ = write!(page, "<h2>{method} {}</h2><p>{}.</p>", escaped(path), text(&operation["summary"]));
     if operation["description"].is_string() {

@@ -18,7 +18,7 @@ use store::{
 
 use crate::{call::Answer, peer::Peer};
 
-/// Names a request, in what is asked and in what is answered.
+/// The header that names a request, in requests and answers.
 pub(crate) const REQUEST_ID: &str = "x-request-id";
 
 /// The state of a request before its outcome.
@@ -47,8 +47,8 @@ impl Audit {
         }
     }
 
-    /// Stores the same as an event of the tenant, unless the request was refused: then nothing was changed, and
-    /// nobody can fill a store with what is refused. If that fails it is only told.
+    /// Stores the same as an event of the tenant, unless the request was refused: then nothing was changed,
+    /// and nobody can fill a store with refused requests. A failure to store it is only logged.
     pub(crate) async fn store(
         &self,
         engine: &Engine,
@@ -80,7 +80,7 @@ impl Audit {
         }
     }
 
-    /// Writes the line, and returns the status. Whatever changes something, or was to, is told to everybody who keeps the log.
+    /// Writes the line, at `info` if the request was to change something, and returns the status.
     pub(crate) fn tell(&self, answer: &Answer) -> StatusCode {
         let answered = match answer {
             Ok(response) => response.status(),

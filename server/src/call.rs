@@ -30,7 +30,7 @@ use crate::{
 /// So many digits of an id name a snapshot wherever one is to be changed for good.
 const ID_DIGITS: usize = 12;
 
-/// The header with what must be current, as descriptions of routes have it.
+/// The header that names the current snapshot, as descriptions of routes have it.
 pub(crate) const IF_MATCH: (&str, &str) = (
     "If-Match",
     "The `active_sha256_prefix` that the pointer must have, in quotes; if it has another, the answer is 412.",
@@ -39,38 +39,38 @@ pub(crate) const IF_MATCH: (&str, &str) = (
 /// Proves that the caller holds the lock.
 pub(crate) const LEASE: &str = "Pstore-Lease";
 
-/// What a route answers.
+/// The answer of a route.
 pub(crate) type Answer = Result<Response<Body>, Refusal>;
 
 /// A request that was let in.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// What all requests share.
+    /// The state that all requests share.
     pub(crate) server: Arc<Server>,
-    /// Does what is asked for.
+    /// Carries out the request.
     pub(crate) engine: Engine,
     /// Names the request in logs and events.
     pub(crate) request_id: String,
-    /// Who calls, as events name it; none where nobody needs to say so.
+    /// The caller's name in events; none where nobody needs to say so.
     pub(crate) caller: Option<String>,
-    /// What the caller may do; none where nobody needs to say who it is.
+    /// The caller's rights; none where nobody needs to say who it is.
     pub(crate) role: Option<Role>,
     /// The tenants that the caller may act for; none where nobody needs to say who it is.
     pub(crate) tenants: Option<Tenants>,
-    /// What says who calls.
+    /// The caller's proof of who it is.
     pub(crate) shown: Credentials,
-    /// What stands in the places that the path of the route leaves open.
+    /// The values of the path's open places.
     pub(crate) path: BTreeMap<String, String>,
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// What is read while it arrives, if the route does that; until somebody takes it.
+    /// The body of a route that reads it while it arrives, until the route takes it.
     pub(crate) arriving: Mutex<Option<Body>>,
 }
 
 impl Call {
-    /// What stands in a place of the path.
+    /// The value of one of the path's open places.
     pub(crate) fn segment(&self, name: &str) -> Result<&str, Failure> {
         let found = self.path.get(name).map(String::as_str);
         found.ok_or_else(|| Failure::internal(format!("the route has no {name}")))
@@ -97,7 +97,7 @@ impl Call {
     }
 
     /// The snapshot that the path names by digits of its id. These name the same snapshot, or none, however
-    /// often they are sent; what `latest~1` or a time names changes.
+    /// often they are sent; the target of `latest~1` or of a time changes.
     pub(crate) fn snapshot_by_id(
         &self,
         chrome_major: Option<ChromeMajor>,
@@ -137,7 +137,7 @@ impl Call {
         text.transpose().map_err(|_| Failure::usage(format!("{name} is no plain text")))
     }
 
-    /// What must be current, if the caller says so. `*` is met by whatever is.
+    /// The snapshot that must be current, if the caller says so. `*` is met by any.
     pub(crate) fn if_match(&self) -> Result<Option<String>, Failure> {
         let Some(value) = self.header(header::IF_MATCH.as_str())?.filter(|value| value.trim() != "*") else {
             return Ok(None);
@@ -185,7 +185,7 @@ impl Call {
         }
     }
 
-    /// Who acts, as events name it: the caller, and the request.
+    /// The actor in events: the caller, and the request.
     pub(crate) fn actor(&self) -> ActorName {
         ActorName {
             run_id: Some(self.caller.clone().unwrap_or_else(|| "nobody".to_owned())),

@@ -32,7 +32,7 @@ use crate::{
 
 /// How many connections there may be at once; more have to wait.
 const MAX_CONNECTIONS: usize = 1024;
-/// How long somebody is listened to who is not let in, so that it hears why.
+/// How long a client that is not let in is listened to, so that it hears why.
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 /// How long the head of a request may take, and how long a connection may be idle.
 const HEAD_TIME: Duration = Duration::from_secs(30);

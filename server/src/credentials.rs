@@ -1,4 +1,4 @@
-//! `Credentials` holds the token, certificate or user that a caller shows, and finds out who it is, again and again while a stream lasts.
+//! `Credentials` holds the token, certificate or user that a caller shows, and identifies the caller by it.
 
 use axum::http::{HeaderMap, HeaderValue, header, request::Parts};
 use engine::failure::Failure;
@@ -14,7 +14,7 @@ use crate::{
     users,
 };
 
-/// What a caller shows of itself.
+/// A caller's proofs of who it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Credentials {
     authorization: Option<HeaderValue>,
@@ -77,7 +77,8 @@ impl Credentials {
         }
     }
 
-    /// Who shows a token; or else, who has logged in, shows a certificate, or is a user of this host that is known.
+    /// The owner of the token; else the logged-in user, the subject of the certificate, or a known local
+    /// user.
     pub(crate) fn caller(&self, server: &Server) -> Result<Caller, Refusal> {
         if self.is_ambiguous {
             return Err(Refusal::unknown_caller("there is more than one Authorization"));
@@ -107,7 +108,7 @@ impl Credentials {
     }
 }
 
-/// Who the certificate of the connection says, if it is still good.
+/// The caller that the connection's certificate names, if the certificate is still good.
 fn by_certificate(server: &Server, certified: &Certified) -> Result<Caller, Refusal> {
     let tls = server.tls.as_ref().ok_or_else(|| Failure::internal("the connection is not encrypted"))?;
     tls.require_trust(certified).map_err(|problem| {

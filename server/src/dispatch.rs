@@ -64,7 +64,7 @@ pub(crate) fn router(server: &Arc<Server>) -> Router {
         })
 }
 
-/// What is answered to a request that no route takes. It counts against the address.
+/// The answer to a request that no route takes. It counts against the address.
 fn refused(server: &Server, request: &Request<Body>, refusal: Refusal) -> Response<Body> {
     let request_id = clock::new_record_id().to_string();
     let network = request.extensions().get().and_then(Peer::network);
@@ -96,7 +96,7 @@ async fn take(server: Arc<Server>, route: &'static Route, request: Request<Body>
     marked(response, &request_id)
 }
 
-/// What browsers and proxies need to know of every answer.
+/// Adds the headers that browsers and proxies need in every answer.
 fn marked(mut response: Response<Body>, request_id: &str) -> Response<Body> {
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(request_id) {
@@ -233,8 +233,8 @@ async fn carried_out(
     work.await
 }
 
-/// Raised when the caller goes away, for then its request is dropped: waiting ends, and what is being
-/// changed is brought to its end.
+/// Raised when the caller goes away, for then its request is dropped: waiting ends, and changes under
+/// way are brought to their end.
 struct InterruptedWithCaller(Interrupt);
 
 impl Drop for InterruptedWithCaller {
@@ -251,14 +251,14 @@ fn require_rate(rates: &Rates, caller: &str) -> Result<(), Refusal> {
     Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, failure.hint("ask again in a second")))
 }
 
-/// What stands in the open places of the path.
+/// The values of the path's open places.
 async fn path(parts: &mut Parts) -> Result<BTreeMap<String, String>, Refusal> {
     let params = parts.extract::<RawPathParams>().await;
     let params = params.map_err(|error| Failure::usage(error.body_text()))?;
     Ok(params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// Fails unless the caller may act for the tenant. Whether what is asked for exists plays no part.
+/// Fails unless the caller may act for the tenant. Whether the thing asked for exists plays no part.
 fn require_tenant(caller: &Caller, path: &BTreeMap<String, String>) -> Result<(), Refusal> {
     match path.get("tenant_id").is_some_and(|tenant| caller.tenants.include(tenant)) {
         true => Ok(()),

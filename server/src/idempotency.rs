@@ -46,7 +46,7 @@ pub(crate) async fn once(route: &'static Route, call: Call) -> Answer {
     }
 }
 
-/// Of all that says what is asked for. An archive is named by its digest in the query.
+/// The digest of all parts of a request that say its purpose. An archive is named by its digest in the query.
 fn digest(method: &Method, call: &Call) -> [u8; 32] {
     let mut hasher = Sha256::new();
     let lease = call.headers.get(LEASE).map(HeaderValue::as_bytes).unwrap_or_default();

@@ -28,10 +28,10 @@ const MAX_ANSWER_BYTES: usize = 64 << 10;
 const MAX_BYTES: usize = 32 << 20;
 /// More than this is not remembered of one caller: its oldest answers go.
 const MAX_BYTES_OF_ONE: usize = 4 << 20;
-/// What each one takes beside its answer.
+/// The memory of each one beside its answer.
 const OWN_BYTES: usize = 512;
 
-/// Whose key it is, and the key.
+/// A caller, and its key.
 pub(crate) type Name = (String, String);
 
 /// The answers to requests with a key.
@@ -52,7 +52,7 @@ struct Known {
 
 #[derive(Debug)]
 struct Request {
-    /// Tells what was asked for.
+    /// Identifies the request.
     digest: [u8; 32],
     /// None while it is being carried out.
     answer: Option<KnownAnswer>,
@@ -142,7 +142,7 @@ impl Known {
         }
     }
 
-    /// Forgets what is too old, and the oldest of what is too much.
+    /// Forgets answers that are too old, and the oldest of those beyond the limits.
     fn forget(&mut self, now: Instant) {
         while let Some((at, _)) = self.answered.front()
             && (now.saturating_duration_since(*at) >= KEPT || self.bytes > MAX_BYTES)

@@ -1,12 +1,12 @@
-//! `server` offers what the engine can do over HTTP, to callers that show a token.
+//! `server` offers the engine over HTTP, to callers that show a token.
 //!
 //! ```text
 //! connections ──> dispatch ──> routes ──> engine
 //!                    └───────> tokens
 //! ```
 //!
-//! [`tokens`] says who may do what, one table has all routes, and everything that is asked for is done by
-//! [`engine::Engine`]. A failure becomes a [`problem::Problem`].
+//! [`tokens`] defines the rights of callers, one table has all routes, and [`engine::Engine`] carries out
+//! every request. A failure becomes a [`problem::Problem`].
 
 #![warn(missing_docs)]
 

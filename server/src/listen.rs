@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::peer::{LocalUser, Peer};
 
-/// What a socket's path begins with.
+/// The beginning of a socket's address.
 const UNIX: &str = "unix:";
 /// Only this user reaches the socket, as long as nobody says otherwise.
 const SOCKET_MODE: u32 = 0o600;
@@ -62,7 +62,7 @@ impl Listen {
         }
     }
 
-    /// Whether requests leave this host, where whoever is on the way can read them.
+    /// Whether requests leave this host, where others on the way can read them.
     pub fn is_exposed(&self) -> bool {
         matches!(self, Self::Address(address) if !address.ip().is_loopback())
     }

@@ -1,5 +1,5 @@
-//! `metrics_turns` folds the reports of all programs, in turns with all other servers of the store, and reads what came
-//! of it.
+//! `metrics_turns` folds the reports of all programs, in turns with all other servers of the store, and reads
+//! the totals.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use store::{
 
 use crate::server_state::Server;
 
-/// What the turns are called.
+/// The name of the turns.
 const NAME: &str = "metrics";
 /// How far turns are apart. Nobody misses a report for longer than that.
 const EVERY: Duration = Duration::from_secs(15);
@@ -66,7 +66,7 @@ async fn take_turn(server: &Server) -> Result<(), Failure> {
     }
 }
 
-/// Folds what was reported, if it is this server's turn. A turn saves work, and the totals are replaced by
+/// Folds the reports, if it is this server's turn. A turn saves work, and the totals are replaced by
 /// compare-and-swap: two servers that are at it count nothing twice.
 async fn fold(server: &Server, store: &Store) -> Result<(), Failure> {
     if store.config().await?.is_none() {

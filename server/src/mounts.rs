@@ -104,7 +104,7 @@ impl Mounts {
         Ok(Self { directory, handle, for_others: *for_others, launcher })
     }
 
-    /// The name of what is mounted on `path`, if it is in the directory of the tenant.
+    /// The name of the mount on `path`, if it is in the directory of the tenant.
     pub(crate) fn id_of(&self, tenant: &Tenant, path: &Path) -> Option<RecordId> {
         let below = path.strip_prefix(self.directory.join(tenant.as_str())).ok()?;
         below.to_str()?.parse().ok()
@@ -180,8 +180,8 @@ impl Mounts {
     }
 }
 
-/// Whether somebody else can put another directory in the place of one that lies in this one. In one that everybody
-/// can write to, as `/tmp`, the sticky bit keeps what is others' in its place.
+/// Whether somebody else can put another directory in the place of one that lies in this one. In one that
+/// everybody can write to, as `/tmp`, the sticky bit keeps the entries of others in their place.
 fn is_replaceable_below(parent: &fs::Metadata) -> bool {
     let own = rustix::process::geteuid().as_raw();
     let is_of_others = parent.uid() != own && parent.uid() != 0;

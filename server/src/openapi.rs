@@ -44,7 +44,7 @@ pub(crate) fn document<'a>(routes: impl Iterator<Item = &'a Route>) -> Value {
     })
 }
 
-/// The path in the words of OpenAPI, which does not mark what may hold slashes.
+/// The path in the words of OpenAPI, which does not mark parameters that may hold slashes.
 pub(crate) fn path(route: &Route) -> String {
     route.path.replace("{*", "{")
 }

@@ -1,7 +1,7 @@
 //! `OverviewReads` paces the reads that keep the overview up to date, so that they leave the store to others.
 //!
-//! A server reads what this host has in its cache when it starts, and the store only once somebody asks. A question
-//! never waits long: it is answered with what is known, and says of when that is.
+//! A server reads this host's cache when it starts, and the store only once somebody asks. A question
+//! never waits long: it is answered with the summaries at hand, and their time.
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +20,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::observer::RequestObserver;
 
-/// What is younger than this is fresh.
+/// A look that is younger than this is fresh.
 const FRESH: Duration = Duration::from_secs(2);
 /// How long a question waits for something fresh, if that is likely to come in time.
 const PATIENCE: Duration = Duration::from_millis(60);
@@ -41,7 +41,7 @@ pub(crate) struct OverviewReads {
     all_took: Mutex<Option<Duration>>,
 }
 
-/// What somebody has asked for since the last look.
+/// The tenants that callers have asked for since the last look.
 #[derive(Debug, Default)]
 struct Wanted {
     all: bool,
@@ -86,7 +86,7 @@ impl OverviewReads {
         self.keeper.tenants(scope)
     }
 
-    /// Reads the cache, and from then on whatever somebody asks for, until the server stops.
+    /// Reads the cache, and then the tenants that callers ask for, until the server stops.
     pub(crate) fn begin(self: &Arc<Self>, engine: &Engine, stopping: Interrupt) {
         // What it asks the store for has a name of its own there, and in the log.
         let name = clock::new_record_id().to_string();

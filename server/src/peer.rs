@@ -33,7 +33,7 @@ impl fmt::Display for Peer {
 }
 
 impl Peer {
-    /// What its requests are counted against. A caller with one IPv6 address has 2⁶⁴ of them.
+    /// The name that its requests are counted against. A caller with one IPv6 address has 2⁶⁴ of them.
     pub(crate) fn network(&self) -> Option<String> {
         let address = match self {
             Self::Address(address) => address,

@@ -12,10 +12,10 @@ use store::ErrorKind;
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// What is answered instead of what was asked for.
+/// The answer to a request that fails.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Problem {
-    /// Always `about:blank`: `kind` tells what it is.
+    /// Always `about:blank`: `kind` tells the problem.
     #[serde(rename = "type")]
     pub reference: &'static str,
     /// The status in words.
@@ -34,7 +34,7 @@ pub struct Problem {
     pub hint: Option<String>,
     /// Names the request in the server's log.
     pub request_id: String,
-    /// Who holds the lock, if that is what is wrong.
+    /// The holder of the lock, if another holder is the problem.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub holder: Option<HolderFields>,
     /// The requests that wait for the lock at this server, if somebody holds it.
@@ -49,7 +49,7 @@ pub struct Queue {
     pub waiting: Vec<WaitingFields>,
     /// Their number.
     pub ahead: u64,
-    /// When this request would have its turn if nobody renews or gives back early: what is left to the holder, and
+    /// When this request would have its turn if nobody renews or gives back early: the holder's rest, and
     /// the whole time of everybody who waits before.
     pub estimated_wait_ms: u64,
 }

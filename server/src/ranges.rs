@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use axum::http::{HeaderMap, header};
 
-/// What a caller wants of something that has a tag and a size.
+/// The part of a file that a caller wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// All of it.
@@ -17,8 +17,8 @@ pub(crate) enum Wanted {
     Nothing,
 }
 
-/// What these headers ask for of what has this entity tag (with its quotes) and this size, which is not
-/// zero. Several parts at once, and units other than bytes, count as all of it.
+/// The part that these headers ask for, of a file with this entity tag (in its quotes) and this size, which
+/// is not zero. Several parts at once, and units other than bytes, count as all of it.
 pub(crate) fn wanted(headers: &HeaderMap, tag: &str, size: u64) -> Wanted {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     if text(header::IF_NONE_MATCH).is_some_and(|tags| names(tags, tag)) {

@@ -14,7 +14,7 @@ pub(crate) struct Rates {
     left: Mutex<HashMap<String, Left>>,
 }
 
-/// What a caller may still ask for, as of a moment.
+/// The requests that a caller has left, as of a moment.
 #[derive(Clone, Copy, Debug)]
 struct Left {
     requests: f64,

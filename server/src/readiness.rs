@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 const SHARED: Duration = Duration::from_secs(2);
 
 /// Whether the server can do its work: how far the clocks of this host and of the store are apart, in
-/// milliseconds; or what is wrong, in words for everybody.
+/// milliseconds; or the reason why it cannot, in words for everybody.
 pub(crate) type Verdict = Result<u64, &'static str>;
 
 /// The last verdict.
@@ -25,7 +25,7 @@ impl<T> Default for Readiness<T> {
 }
 
 impl<T: Clone> Readiness<T> {
-    /// The verdict of a moment ago, or else that of `look`. Who asks meanwhile waits for it.
+    /// The verdict of a moment ago, or else that of `look`. Callers meanwhile wait for it.
     pub(crate) async fn verdict(&self, look: impl Future<Output = T>) -> T {
         let mut last = self.last.lock().await;
         if let Some((at, verdict)) = &*last

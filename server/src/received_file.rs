@@ -31,7 +31,7 @@ const LEAST_BYTES_PER_SECOND: u64 = 16 << 10;
 const PIECES: usize = 8;
 const NAME: &str = "archive";
 
-/// What a caller has sent. It goes when it is dropped, or with the process.
+/// A received body. Its file goes when it is dropped, or with the process.
 #[derive(Debug)]
 pub(crate) struct ReceivedFile {
     folder: Scratch,

@@ -1,4 +1,4 @@
-//! `ReloadedFiles` keeps what was read from files, and reads them again whenever one of them changes.
+//! `ReloadedFiles` keeps the content of files, and reads them again whenever one of them changes.
 
 use std::{
     fmt,
@@ -23,9 +23,9 @@ const WRITTEN_BY_OTHERS: u32 = 0o022;
 /// no trace.
 const TICK: Duration = Duration::from_secs(2);
 
-/// What some files hold, as they were when all of them could last be read.
+/// The content of some files, from the last time that all of them could be read.
 pub(crate) struct ReloadedFiles<T> {
-    /// What logs call it.
+    /// Their name in logs.
     what: &'static str,
     paths: Vec<PathBuf>,
     read: Box<dyn Fn() -> Result<T, Failure> + Send + Sync>,
@@ -33,7 +33,7 @@ pub(crate) struct ReloadedFiles<T> {
 }
 
 struct Kept<T> {
-    /// Which state of the files was looked at last, whether it could be read or not.
+    /// The last state of the files that was looked at, whether it could be read or not.
     stamps: Vec<Option<Stamp>>,
     /// Whether every later change leaves a trace in the stamps.
     is_settled: bool,
@@ -52,7 +52,7 @@ impl Stamp {
         Self([inode, size, metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()])
     }
 
-    /// Whether it is so old that whatever changes the file from now on changes it, too.
+    /// Whether it is so old that every later change of the file changes it, too.
     fn is_settled(&self) -> bool {
         let Self([.., seconds, nanoseconds]) = self;
         let changed =
@@ -76,7 +76,7 @@ impl<T> ReloadedFiles<T> {
         Ok(Self { what, paths, read: Box::new(read), kept: Mutex::new(kept) })
     }
 
-    /// What the files hold now. If they cannot be read, what was read before stays, and that is said once.
+    /// The present content. If the files cannot be read, the earlier content stays, and one log line says so.
     pub(crate) fn current(&self) -> Arc<T> {
         let (now, is_settled) = stamps(&self.paths);
         let mut kept = self.kept.lock();
@@ -103,7 +103,7 @@ impl<T> ReloadedFiles<T> {
         Arc::clone(&kept.value)
     }
 
-    /// Whether this is what the files hold now: they are there, and could be read.
+    /// Whether this is the present content of the files: they are there, and could be read.
     pub(crate) fn is_in_order(&self) -> bool {
         self.current();
         self.kept.lock().is_in_order
@@ -124,8 +124,8 @@ fn stamps(paths: &[PathBuf]) -> (Vec<Option<Stamp>>, bool) {
     (stamps, is_settled)
 }
 
-/// Reads a file that must be this user's alone, since who can change it can do everything. `what` names
-/// it, and `hint` says how one comes by it. The rights in `closed` may nobody have.
+/// Reads a file that must be this user's alone, since a user who can change it can do everything. `what`
+/// names it, and `hint` says how one comes by it. Nobody may have the rights in `closed`.
 pub(crate) fn read_own(path: &Path, what: &str, hint: &str, closed: u32) -> Result<Vec<u8>, Failure> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| {

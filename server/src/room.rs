@@ -46,7 +46,7 @@ impl Room {
         self.take_as(format!("tenant {tenant}"))
     }
 
-    /// Takes room for whoever this is; if there is none, or it has its share, it is told to come back.
+    /// Takes room for this caller; without room, or beyond its share, the caller is told to come back.
     pub(crate) fn take_as(&self, whose: String) -> Result<Taken, Refusal> {
         let taken = self.take()?;
         let mut shares = self.shares.lock();

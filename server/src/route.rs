@@ -34,9 +34,9 @@ pub(crate) type StillTrue =
 pub enum Sent {
     /// A document with this schema.
     Document(fn() -> Value),
-    /// A document with this schema; or, for those who ask for it, a stream of what happens.
+    /// A document with this schema; or, for callers who ask for it, a stream of events.
     Feed(fn() -> Value),
-    /// What was counted, for a Prometheus.
+    /// Counts, for a Prometheus.
     Metrics,
     /// A page for people.
     Page,
@@ -56,7 +56,7 @@ pub struct Route {
     pub name: &'static str,
     /// The method.
     pub method: Method,
-    /// The path, with names in braces for what may stand there.
+    /// The path, with names in braces for its open places.
     pub path: &'static str,
     /// The role that it needs.
     pub access: Access,
@@ -66,9 +66,9 @@ pub struct Route {
     pub query: Option<fn() -> Value>,
     /// The body, as a schema.
     pub body: Option<fn() -> Value>,
-    /// The headers that it looks at, each with what it means.
+    /// The headers that it looks at, each with its meaning.
     pub headers: &'static [(&'static str, &'static str)],
-    /// Whether what is sent is an archive, which is read while it arrives.
+    /// Whether the body is an archive, which is read while it arrives.
     pub takes_archive: bool,
     /// The answer.
     pub sent: Sent,
@@ -125,7 +125,7 @@ impl Route {
         self
     }
 
-    /// The same with these headers, each with what it means.
+    /// The same with these headers, each with its meaning.
     pub(crate) const fn headers(mut self, headers: &'static [(&'static str, &'static str)]) -> Self {
         self.headers = headers;
         self

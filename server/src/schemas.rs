@@ -4,12 +4,12 @@ use engine::schemas;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Value, json};
 
-/// The schema of what is answered.
+/// The schema of an answer.
 pub(crate) fn sent<T: JsonSchema>() -> Value {
     plain(schemas::document::<T>(T::schema_name().into_owned()))
 }
 
-/// The schema of what is received.
+/// The schema of a request's body.
 pub(crate) fn received<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12().for_deserialize();
     settings.inline_subschemas = true;

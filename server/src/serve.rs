@@ -38,7 +38,7 @@ pub struct ServeRequest {
     pub tls: Option<TlsFiles>,
     /// How many requests a token, or an address without one, may send in a second.
     pub rate: u32,
-    /// Whether it does jobs, and takes turns at what is due.
+    /// Whether it does jobs, and takes turns at periodic ones.
     pub does_jobs: bool,
     /// Where it makes mounts for callers that may not mount.
     pub mounts: Option<MountsAt>,
@@ -71,7 +71,7 @@ fn workspaces(folder: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Serves until the process is told to end, then lets what has begun come to its end.
+/// Serves until the process is told to end, then finishes the requests under way.
 pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcome, Failure> {
     let stopping = Interrupt::new();
     // From here on a signal stops the server, and does not end the process.

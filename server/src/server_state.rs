@@ -46,7 +46,7 @@ const MAX_JOBS: usize = 2;
 /// A page of snapshots as it is answered, and the entity tag of the pointer.
 pub(crate) type Listed = (Bytes, HeaderValue);
 
-/// What all requests share.
+/// The state that all requests share.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) engine: Engine,
@@ -78,7 +78,7 @@ pub(crate) struct Server {
     pub(crate) loads: Room,
     pub(crate) jobs: LiveJobs,
     pub(crate) job_room: Room,
-    /// Whether it does jobs, and takes turns at what is due.
+    /// Whether it does jobs, and takes turns at periodic ones.
     pub(crate) does_jobs: bool,
     /// Names this server among all of the store: its host, and a name of its own.
     pub(crate) name: String,
@@ -92,7 +92,7 @@ pub(crate) struct Server {
     pub(crate) stopping: Interrupt,
 }
 
-/// What a server is to do on its host besides answering.
+/// The work of a server on its host besides answering.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) does_jobs: bool,

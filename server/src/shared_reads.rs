@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 /// With more places than this, those that nobody uses are forgotten.
 const MANY: usize = 256;
 
-/// What callers look at together, place by place.
+/// Reads that callers share, place by place.
 #[derive(Debug)]
 pub(crate) struct SharedReads<T> {
     places: Mutex<HashMap<String, SharedRead<T>>>,
@@ -34,7 +34,7 @@ impl<T> Default for SharedReads<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> SharedReads<T> {
-    /// What `look` sees; or what another caller's look sees that has not begun yet.
+    /// The result of `look`, or of another caller's look that has not begun yet.
     pub(crate) async fn share(
         self: &Arc<Self>,
         place: String,

@@ -15,7 +15,7 @@ use crate::problem::Refusal;
 /// How many pieces wait for the caller.
 const PIECES: usize = 8;
 
-/// What goes from the one to the other.
+/// A message from the writer to the reader.
 #[derive(Debug)]
 enum Piece {
     Bytes(Bytes),
@@ -24,7 +24,7 @@ enum Piece {
     Broken(Failure),
 }
 
-/// What is written to the one is read from the other.
+/// A writer, and the reader of its bytes.
 pub(crate) fn channel() -> (PieceWriter, PieceReader) {
     let (pieces, read) = mpsc::channel(PIECES);
     (PieceWriter { pieces: pieces.clone() }, PieceReader { pieces, read })
@@ -57,8 +57,8 @@ pub(crate) struct PieceReader {
 }
 
 impl PieceReader {
-    /// Begins the writing and waits for its first bytes: what fails before them is refused as anything
-    /// else. What fails later breaks the connection, so that nobody takes a part for the whole. The
+    /// Begins the writing and waits for its first bytes: a failure before them is an ordinary
+    /// refusal. A later failure breaks the connection, so that nobody takes a part for the whole. The
     /// `room` is taken until both the writing and the reading have ended.
     pub(crate) async fn begun<R: Send + Sync + 'static>(
         self,

@@ -11,9 +11,9 @@ use ulid::Ulid;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a valid {kind}")]
 pub struct InvalidId {
-    /// What the text should have been.
+    /// The kind of id that the text should have been.
     pub kind: &'static str,
-    /// What was given.
+    /// The text that was given.
     pub text: String,
 }
 
@@ -100,7 +100,7 @@ bytes_id!(
     FlipId, 16, "flip id"
 );
 bytes_id!(
-    /// What one acquisition of a lock is known by; never repeated. Holders hand it on as
+    /// Identifies one acquisition of a lock; never repeated. Holders hand it on as
     /// their token.
     Nonce, 16, "lock token"
 );
@@ -200,7 +200,7 @@ ulid_id!(
     StoreId, "store id"
 );
 
-/// Which pack of a write.
+/// The number of a pack within its write.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum PackSeq {
     /// File content, numbered from zero.
@@ -237,7 +237,7 @@ impl PackSeq {
 pub struct PackId {
     /// The write that stored the pack.
     pub write: RecordId,
-    /// Which of the write's packs it is.
+    /// Its number within the write.
     pub seq: PackSeq,
 }
 

@@ -49,7 +49,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// What the keys of a listing start with: empty, or segments each followed by a slash.
+/// The common start of the keys of a listing: empty, or segments each followed by a slash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Prefix(pub(super) String);
 

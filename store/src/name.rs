@@ -16,11 +16,11 @@ pub const WIP: &str = "wip";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {kind} {text:?}: {reason}")]
 pub struct InvalidName {
-    /// What the text should have been.
+    /// The kind of name that the text should have been.
     pub kind: &'static str,
-    /// What was given.
+    /// The text that was given.
     pub text: String,
-    /// What is wrong with it.
+    /// The fault in it.
     pub reason: &'static str,
 }
 
@@ -72,7 +72,7 @@ macro_rules! name {
 }
 
 name!(
-    /// Whose data it is. Nothing is shared between tenants.
+    /// The owner of data. Nothing is shared between tenants.
     Tenant, "tenant name"
 );
 name!(
@@ -102,7 +102,7 @@ fn check(text: &str) -> Result<(), &'static str> {
 pub struct ProfileName {
     /// The owner.
     pub tenant: Tenant,
-    /// Which of the tenant's profiles.
+    /// The profile's name within the tenant.
     pub profile: Profile,
 }
 
@@ -150,7 +150,7 @@ impl From<ProfileName> for String {
 #[serde(try_from = "u64", into = "u64")]
 pub struct ChromeMajor(u16);
 
-/// What a lineage holds.
+/// The kind of a lineage's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineageKind {
     /// A profile of Chrome.
@@ -175,7 +175,7 @@ impl ChromeMajor {
     /// Stands for [`LineageKind::Workspace`].
     pub const WORKSPACE: Self = Self(65535);
 
-    /// What a lineage of this number holds.
+    /// The kind of a lineage of this number.
     pub fn kind(self) -> LineageKind {
         match self {
             Self::WORKSPACE => LineageKind::Workspace,

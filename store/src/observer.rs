@@ -1,4 +1,4 @@
-//! `StoreObserver` is told of locks that are taken, refused and taken away, for whoever counts them.
+//! `StoreObserver` is told of locks that are taken, refused and taken away, to count them.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -10,7 +10,7 @@ pub trait StoreObserver: Debug + Send + Sync {
     fn lock(&self, lineage: &Lineage, event: LockEvent);
 }
 
-/// What happened to a lock.
+/// An event of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockEvent {
     /// Somebody took a free lock.

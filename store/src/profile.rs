@@ -1,6 +1,6 @@
 //! `Profile` is the short way to the library: open a store, snapshot a directory, get it back.
 //!
-//! Whoever needs more than this calls [`crate::ops`] directly, as `Profile` does.
+//! A program that needs more than this calls [`crate::ops`] directly, as `Profile` does.
 
 use std::{
     collections::BTreeMap,

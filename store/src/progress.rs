@@ -1,6 +1,6 @@
-//! `Progress` is told how far work is; the work does not know who watches.
+//! `Progress` is told how far work is; the work does not know its watchers.
 
-/// What has been done since the last tick.
+/// The work done since the last tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tick {
     /// Files that are done.

@@ -1,10 +1,10 @@
 //! `Scratch` makes temporary directories that others cannot read, and sweeps those whose maker is dead.
 //!
-//! They hold parts of profiles in the clear, so nobody else may look into them, whatever the
-//! umask says. Whoever made one holds the flock of the directory itself, and the kernel lets go
-//! of that when the process ends, however it ends. So one that can be locked has been left by a
-//! dead process, and [`sweep`] takes it away. A directory gets its name after it is locked:
-//! none is ever seen under its name while it could be taken for a dead one's.
+//! They hold parts of profiles in the clear, so nobody else may look into them, under any umask. The maker
+//! holds the flock of the directory itself, and the kernel lets go of that when the process ends, however it
+//! ends. So a directory that can be locked has been left by a dead process, and [`sweep`] takes it away. A
+//! directory gets its name after it is locked: none is ever seen under its name while it could be taken for a
+//! dead one's.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -28,21 +28,21 @@ use crate::{
     id::{self, Nonce},
 };
 
-/// What a directory is called until it is locked.
+/// The beginning of a directory's name until it is locked.
 const UNNAMED: &str = ".pstore-new-";
 /// How long one without a name is left alone: between its making and its lock lie microseconds.
 const NAMED_BY_THEN: Duration = Duration::from_secs(86_400);
 /// Somebody who has not noticed yet may still write to it.
 const ATTEMPTS: u32 = 5;
 
-/// What a directory is for, which its name tells.
+/// The purpose of a directory, which its name tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Copies of databases, to be checked.
     Check,
     /// The files of a commit that somebody looks at.
     Look,
-    /// What an archive holds that somebody looks at.
+    /// The databases of an archive, to be inspected.
     Import,
     /// An archive on its way to the store.
     Publish,
@@ -151,14 +151,14 @@ impl Drop for Scratch {
     }
 }
 
-/// A file below `folder` that has no name: it goes with whoever has it open.
+/// A file below `folder` that has no name: it goes with the last process that has it open.
 pub(crate) fn unnamed_file(folder: &Path) -> io::Result<File> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let flags = OFlags::TMPFILE.bits() as i32;
     OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).open(folder)
 }
 
-/// The directories of one kind below `parent`, whoever uses or owns them.
+/// The directories of one kind below `parent`, of all users and processes.
 pub fn list(parent: &Path, kind: Kind) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| kind.names(name)));

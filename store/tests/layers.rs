@@ -26,7 +26,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("scratch", &[]),
     ("schema", &["format"]),
 ];
-/// What everybody may know.
+/// The modules that every module may import.
 const GROUND: &[&str] = &["error", "id", "name", "key", "scratch", "Error", "ErrorKind", "Result"];
 
 #[test]
@@ -76,7 +76,7 @@ const SOURCES: &[&str] = &[
 ];
 /// Each folder below this is a crate of tests.
 const ROOMS: &str = "tests/tests";
-/// Whoever reads a file keeps so much in mind.
+/// As many lines as a reader keeps in mind.
 const MOST_LINES: usize = 500;
 
 /// Where a module is in its crate.
@@ -223,7 +223,7 @@ fn imported(module: &ModulePath, text: &str, modules: &BTreeMap<ModulePath, Stri
     found
 }
 
-/// What a file reaches by its imports: also the files of a folder, and not the folders it lies in.
+/// The files that a file reaches by its imports: also the files of a folder, and not the folders it lies in.
 fn reached<'a>(
     imports: &BTreeMap<&'a ModulePath, BTreeSet<ModulePath>>,
 ) -> BTreeMap<&'a ModulePath, BTreeSet<ModulePath>> {

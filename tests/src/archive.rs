@@ -27,14 +27,14 @@ pub fn tar_of(archive: &Path) -> Vec<u8> {
     ran.stdout
 }
 
-/// What a decoder gets that stops after the first frame.
+/// The bytes that a decoder gets if it stops after the first frame.
 pub fn first_frame(archive: &[u8]) -> Vec<u8> {
     let mut first = Vec::new();
     zstd::Decoder::with_buffer(archive).unwrap().single_frame().read_to_end(&mut first).unwrap();
     first
 }
 
-/// What is left of a tree in an archive: holes are zeros there, and special files are not.
+/// A tree as an archive keeps it: holes are zeros there, and special files are missing.
 pub fn archived(source: &Path) -> BTreeMap<PathBuf, Seen> {
     let mut seen = look_at(source);
     seen.values_mut().filter(|entry| entry.kind == "file").for_each(|entry| {
@@ -56,7 +56,7 @@ pub const DECODERS: [(&str, bool); 9] = [
     ("pyzstd.ZstdFile(path).read()", true),
 ];
 
-/// The SHA-256 of what a decoder gets.
+/// The SHA-256 of a decoder's output.
 pub fn decoded(decoder: &str, archive: &Path) -> String {
     let script = format!(
         "import hashlib, io, sys, pyzstd, zstandard\n\
@@ -129,7 +129,7 @@ impl Reader {
         }
     }
 
-    /// Takes away what this reader does not restore, whatever an archive says.
+    /// Takes away the attributes that this reader does not restore.
     pub fn forget(self, seen: &mut BTreeMap<PathBuf, Seen>) {
         for (path, entry) in seen {
             if matches!(self, Self::Python | Self::Rust) {

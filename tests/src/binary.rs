@@ -30,11 +30,11 @@ pub fn program() -> PathBuf {
 #[derive(Clone, Debug)]
 pub struct Host {
     variables: Vec<(String, String)>,
-    /// What `prlimit` is told of its commands, if they have limits.
+    /// The arguments of `prlimit` for its commands, if they have limits.
     limits: Vec<String>,
 }
 
-/// What a command may take before the kernel ends it.
+/// The limits beyond which the kernel ends a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Of memory that is its own.
@@ -121,7 +121,7 @@ impl Host {
         Running { child: command.spawn().unwrap(), stdout, stderr }
     }
 
-    /// Has the command run on this host, with nothing of whoever runs the tests.
+    /// Has the command run on this host, without the environment of the tests.
     pub fn prepare(&self, command: &mut Command) {
         for (name, _) in env::vars_os() {
             let text = name.to_string_lossy();
@@ -164,7 +164,7 @@ impl Host {
         self.succeed([OsStr::new("restore"), profile.as_ref(), target.as_os_str()])
     }
 
-    /// Fails, saying what is wrong, unless everything the profile needs is whole.
+    /// Fails, with the fault, unless everything the profile needs is whole.
     #[track_caller]
     pub fn verify(&self, profile: &str, more: &[&str]) {
         let found = self.succeed([&["verify", profile], more].concat());
@@ -190,7 +190,7 @@ pub struct Running {
 pub struct Ended {
     /// `None` if it was killed.
     pub code: Option<i32>,
-    /// What it printed; `null` if it was killed.
+    /// The document that it printed; `null` if it was killed.
     pub document: Value,
     pub stderr: String,
 }
@@ -204,7 +204,7 @@ impl Running {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// What it has said so far.
+    /// Its output so far.
     pub fn said(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.stderr.path()).unwrap()).into_owned()
     }

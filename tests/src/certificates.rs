@@ -16,7 +16,7 @@ use rustls::{
 
 use crate::served::{Reply, Served, answer};
 
-/// An authority with a directory for what it makes.
+/// An authority with a directory for its certificates.
 #[derive(Debug)]
 pub struct Authority {
     folder: PathBuf,

@@ -1,7 +1,7 @@
 //! `chain` has many writers move one pointer, and tells whether their moves form one chain.
 //!
-//! Every pointer remembers the writes before it. What the writers saw of that, put
-//! together, tells the order of all writes, whatever the clocks say.
+//! Every pointer remembers the writes before it. The writers' views of that, put
+//! together, tell the order of all writes, in spite of any clock.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,7 +33,7 @@ const WAIT: Duration = Duration::from_secs(300);
 const TERMS: Terms = Terms { ttl: Duration::from_secs(300), with_process: false };
 
 /// Moves the pointer so many times, in turn as a holder of the lock and as an operator.
-/// What happened comes back as lines of JSON.
+/// Returns the moves as lines of JSON.
 pub async fn move_about(bucket: Arc<dyn Bucket>, name: &str, rounds: usize) -> Vec<Value> {
     let fixture = StoreFixture::open(bucket, None).await;
     let records = records::live(&fixture.store, &fixture.lineage).await.unwrap();
@@ -148,7 +148,7 @@ pub struct Tally {
     pub unknown: usize,
 }
 
-/// Makes sure that what was reported, what the log says and what the pointer is agree, and
+/// Makes sure that the reports, the log and the pointer agree, and
 /// that the moves are one chain that begins at the pointer `first`.
 pub async fn verify(fixture: &StoreFixture, first: &Pointer, reports: &[Value]) -> Tally {
     let of = |name: &str| reports.iter().filter(|line| !line[name].is_null()).count();

@@ -23,7 +23,7 @@ fn document(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// Uploads an archive and its manifest, which says what `change` makes of it, and moves the
+/// Uploads an archive and its manifest, which is as `change` makes it, and moves the
 /// pointer, as the contract says.
 pub fn flip(store: &Path, archive: &[u8], change: impl FnOnce(&mut Value)) -> Value {
     let mut manifest = manifest(archive, "alice");
@@ -72,7 +72,7 @@ pub fn lock_of(run: &str, renewed_at_ms: u64, expires_at_ms: u64) -> Value {
     })
 }
 
-/// Finds the current snapshot: pointer, manifest, archive. The manifest, or what is not there.
+/// Finds the current snapshot: pointer, manifest, archive. The manifest, or the missing object.
 pub fn find(store: &Path) -> Result<Value, String> {
     let latest = pointer(store);
     let get = |field: &str| {

@@ -53,7 +53,7 @@ impl Daemon {
         host.clone().with("DOCKER_HOST", &self.address())
     }
 
-    /// Runs `docker` with these arguments, which must succeed; what it prints.
+    /// Runs `docker` with these arguments, which must succeed; returns its output.
     #[track_caller]
     pub fn docker(&self, arguments: &[&str]) -> String {
         let (ok, text) = self.try_docker(arguments);
@@ -61,7 +61,7 @@ impl Daemon {
         text
     }
 
-    /// Whether `docker` succeeds, and what it prints.
+    /// Whether `docker` succeeds, and its output.
     pub fn try_docker(&self, arguments: &[&str]) -> (bool, String) {
         let ended = Command::new(tools().join("docker/usr/bin/docker"))
             .args(arguments)
@@ -73,7 +73,7 @@ impl Daemon {
         (ended.status.success(), String::from_utf8_lossy(&said).trim_end().to_owned())
     }
 
-    /// Runs a shell in a container; what it prints.
+    /// Runs a shell in a container; returns its output.
     #[track_caller]
     pub fn sh(&self, container: &str, script: &str) -> String {
         self.docker(&["exec", container, "sh", "-c", script])

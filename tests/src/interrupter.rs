@@ -17,7 +17,7 @@ use store::{
 use tokio::runtime::Handle;
 
 pub type Deed = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
-/// Whether this call is the one, and if so, what happens before it.
+/// Whether this call is the one, and if so, the interruption before it.
 type Trap = Box<dyn FnMut(Verb, &Key) -> Option<BoxFuture<'static, ()>> + Send>;
 
 /// Something to be done meanwhile; the interrupted call waits until it is done.
@@ -41,7 +41,7 @@ impl Interrupter {
         Self::before(inner, Verb::GetRange, prefix, deed)
     }
 
-    /// Before the call of this number, whatever it is; the first is 1. Listings do not count.
+    /// Before the call of this number, of any kind; the first is 1. Listings do not count.
     pub fn at(inner: Arc<dyn Bucket>, number: usize, deed: Deed) -> Self {
         let (mut calls, mut deed) = (0, Some(deed));
         let trap: Trap = Box::new(move |_, _| {

@@ -1,7 +1,7 @@
 //! `many_profiles` makes up a store with many tenants, profiles and snapshots, of real records, pointers and locks.
 //!
-//! Everything is written behind the store's back, which is quicker, and all the same for whoever reads. The content of
-//! the snapshots is that of one small capture for each tenant.
+//! Everything is written behind the store's back, which is quicker, and all the same for readers. The content
+//! of the snapshots is that of one small capture for each tenant.
 
 use std::{
     fs,
@@ -71,7 +71,7 @@ struct Maker {
 }
 
 impl Maker {
-    /// `number` decides what is wrong with the profile, if anything is.
+    /// `number` decides the fault of the profile, if it has one.
     fn make(&self, tenant: &Tenant, number: u64, profile: u64, snapshots: u64) {
         let lineage = lineage_of(tenant, &format!("profile-{profile:03}"));
         let newest_ms =

@@ -131,7 +131,7 @@ impl MountFixture {
         mounts().iter().any(|mounted| mounted == place)
     }
 
-    /// What the file `Local State` of a profile's current snapshot says.
+    /// The content of the file `Local State` in a profile's current snapshot.
     #[track_caller]
     pub fn local_state(&self, profile: &str) -> String {
         let target = self.path(&crate::unique_name());
@@ -156,7 +156,7 @@ impl Drop for MountFixture {
     }
 }
 
-/// The daemons that serve a mountpoint below `folder`, and what is mounted there, the last first.
+/// The daemons that serve a mountpoint below `folder`, and the mounts there, the last first.
 pub fn left_behind(folder: &Path) -> (Vec<Pid>, Vec<PathBuf>) {
     // A daemon has the path of its mountpoint among its arguments.
     let ours = folder.as_os_str().as_bytes();
@@ -221,7 +221,7 @@ fn mounts() -> Vec<PathBuf> {
     lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(1)).map(unescaped).collect()
 }
 
-/// The table writes a blank, and what else would be taken for a separator, as `\040`.
+/// The table writes a blank, and other separators, as `\040`.
 fn unescaped(text: &[u8]) -> PathBuf {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;

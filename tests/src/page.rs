@@ -32,7 +32,7 @@ pub struct Page {
 #[derive(Debug)]
 pub struct Hosts<'a> {
     pub root: &'a Path,
-    /// What stands for what is different each time: first what the page says, then what is meant.
+    /// The placeholders of texts that differ each time: first the page's text, then the meaning.
     pub meanings: Vec<(String, String)>,
     exported: BTreeMap<String, String>,
 }
@@ -65,7 +65,7 @@ impl Page {
         page
     }
 
-    /// Runs what `hosts` run, and compares what they print with what the page says they do, but for numbers.
+    /// Runs the commands of `hosts`, and compares their output with the page, but for numbers.
     #[track_caller]
     pub fn check(&self, path: &Path, hosts: &mut Hosts<'_>, is_run: impl Fn(&Step) -> bool) {
         let said = self.steps();
@@ -146,8 +146,8 @@ fn trimmed(printed: &str) -> String {
     if text.is_empty() { String::new() } else { format!("{text}\n") }
 }
 
-/// What must be the same each time: everything but numbers, names made of digits, and the blanks
-/// between columns. What an agent says of its visits is compared as it is.
+/// The part of the output that must be the same each time: everything but numbers, names made of digits, and
+/// the blanks between columns. An agent's account of its visits is compared as it is.
 fn plain(printed: &str) -> Vec<String> {
     let line = |line: &str| {
         let mut words: Vec<&str> = Vec::new();

@@ -80,7 +80,7 @@ impl ProfileFixture {
         ended.document
     }
 
-    /// Loads the profile to where it was, for the same Chrome; what is there goes.
+    /// Loads the profile to where it was, for the same Chrome; the present files go.
     #[track_caller]
     pub fn load(&self, name: &str) -> Value {
         let major = self.major();
@@ -88,7 +88,7 @@ impl ProfileFixture {
         self.host.succeed(["restore", name, self.profile.to_str().unwrap(), "--chrome-major", &major])
     }
 
-    /// What the database has, whatever a browser would make of it.
+    /// The cookies in the database, whether or not a browser would use them.
     pub fn cookies(profile: &Path) -> Vec<String> {
         let path = profile.join("Default/Cookies");
         let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap();

@@ -75,7 +75,7 @@ impl Prometheus {
         asked.is_ok() && answer(&mut stream).status == 200
     }
 
-    /// What it answers at a path of its API; the whole document.
+    /// The whole document at a path of its API.
     #[track_caller]
     pub fn get(&self, path: &str) -> Value {
         let mut stream = TcpStream::connect(&self.address).unwrap();
@@ -83,7 +83,7 @@ impl Prometheus {
         answer(&mut stream).json()
     }
 
-    /// What comes of a query: a list of series. Fails unless it can be evaluated.
+    /// The result of a query: a list of series. Fails unless it can be evaluated.
     #[track_caller]
     pub fn query(&self, query: &str) -> Vec<Value> {
         let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();

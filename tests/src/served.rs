@@ -34,7 +34,7 @@ pub struct Reply {
     pub head: String,
     /// Where to go instead, letter by letter.
     pub location: Option<String>,
-    /// What follows, with its pieces joined.
+    /// The body, with its pieces joined.
     pub body: Vec<u8>,
 }
 

@@ -103,7 +103,7 @@ pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
     }
 }
 
-/// What a mount asks for whose tree is seen at `path`.
+/// The commit request of a mount that is seen at `path`.
 pub fn commit_request(lineage: &Lineage, path: &Path) -> commit::Request {
     commit::Request {
         lineage: lineage.clone(),
@@ -204,7 +204,7 @@ impl StoreFixture {
         verify::verify(&self.store, &self.lineage, options, Arc::new(Silent)).await
     }
 
-    /// Fails, saying what is wrong, unless everything that is stored is whole.
+    /// Fails, with the fault, unless everything that is stored is whole.
     pub async fn assert_clean(&self) {
         let report = self.verify().await.unwrap();
         assert!(report.damage.is_empty(), "{:#?}", report.damage);

@@ -73,7 +73,7 @@ impl Tarball {
         self
     }
 
-    /// What the header says need not be true.
+    /// Adds a member. Its header's claims need not be true.
     pub fn member(mut self, header: &Header, content: &[u8]) -> Self {
         self.0.extend_from_slice(&header.encode());
         self.0.extend_from_slice(content);
@@ -104,7 +104,7 @@ pub fn compressed(write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> 
     encoder.finish().unwrap()
 }
 
-/// What the contract wants to be said of an archive.
+/// The manifest that the contract wants beside an archive.
 pub fn manifest(archive: &[u8], profile: &str) -> Value {
     use sha2::Digest;
     let digest = sha2::Sha256::digest(archive);

@@ -71,7 +71,7 @@ impl Terminal {
         tcsetwinsize(&self.own, size(columns, lines)).unwrap();
     }
 
-    /// What is on the screen.
+    /// The text on the screen.
     pub fn shown(&self) -> String {
         self.screen.lock().text()
     }
@@ -141,7 +141,7 @@ fn size(columns: u16, lines: u16) -> Winsize {
 struct Screen {
     cells: Vec<Vec<char>>,
     at: (usize, usize),
-    /// What has arrived in part: an escape sequence, or a character.
+    /// The beginning of an incomplete escape sequence or character.
     rest: Vec<u8>,
     is_other_screen: bool,
     is_cursor_hidden: bool,
@@ -173,7 +173,7 @@ impl Screen {
         }
     }
 
-    /// Acts on what has arrived, if it is whole.
+    /// Acts on the bytes that have arrived, if they are whole.
     fn take_rest(&mut self) {
         match self.rest.as_slice() {
             [0x1b] | [0x1b, b'['] => {}

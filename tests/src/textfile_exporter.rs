@@ -48,7 +48,7 @@ impl Drop for TextfileExporter {
     }
 }
 
-/// Answers one question; whoever asks may go away at any time.
+/// Answers one question; the caller may go away at any time.
 fn answer(root: &Path, mut stream: TcpStream) {
     let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
     let asked = lines.next().unwrap_or_default();

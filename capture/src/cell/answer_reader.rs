@@ -16,7 +16,7 @@ use crate::{
     session_cookies::lasting::Lasting,
 };
 
-/// What was said so far. Jobs are told by their place in the order.
+/// The answers so far. Jobs are told by their place in the order.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     pub ready: Option<Confinement>,
@@ -31,7 +31,7 @@ pub(super) enum Stop {
     OutOfMemory,
     /// It could not begin.
     Failed(String),
-    /// No answer at all, or one to what was not asked.
+    /// No answer at all, or one to another question.
     Nonsense,
 }
 
@@ -108,7 +108,7 @@ pub(super) fn listen(answers: impl Read, tell: &SyncSender<Vec<u8>>) {
     }
 }
 
-/// Whether these answers make sense to who has asked one question of each kind.
+/// Whether these answers make sense after one question of each kind.
 pub fn is_understood(answers: &[u8]) -> bool {
     let jobs = [
         CheckJob::Sqlite("Cookies".into()),

@@ -14,14 +14,14 @@ use seccompiler::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The newest whose every right is known here; a kernel with an older one keeps what it knows.
+/// The newest version that this code knows in full; a kernel with an older one enforces the rights it knows.
 const LANDLOCK: ABI = ABI::V5;
 
 /// Shares the blocks of a file with its copy.
 const FICLONE: u64 = 0x4004_9409;
 
-/// All that reading, copying and SQLite need. Everything else answers that there is no such call,
-/// which every library knows what to make of.
+/// All that reading, copying and SQLite need. Every other call fails as unknown,
+/// which every library can handle.
 const ALLOWED: &[c_long] = &[
     // Files, of which Landlock says which ones.
     SYS_openat,
@@ -109,7 +109,7 @@ pub(super) struct Sandbox {
 }
 
 impl Sandbox {
-    /// For threads that read what is in `root` and write to what is in `scratch`.
+    /// For threads that read below `root` and write below `scratch`.
     pub(super) fn around(root: BorrowedFd<'_>, scratch: BorrowedFd<'_>) -> Self {
         Self { filter: filter().ok(), ruleset: ruleset(root, scratch).ok() }
     }

@@ -10,7 +10,7 @@ use std::{
 
 use super::*;
 
-/// What `attempt` makes of it within the sandbox; a thread of its own is as confined as a process.
+/// Runs `attempt` within the sandbox; a thread of its own is as confined as a process.
 fn within<T: Send>(attempt: impl FnOnce() -> T + Send) -> T {
     let (root, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (root, scratch) = (File::open(root.path()).unwrap(), File::open(scratch.path()).unwrap());

@@ -98,7 +98,7 @@ struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
-    /// What the next process is asked about, and whether that is a suspect, alone.
+    /// The jobs of the next process, and whether it is a suspect, alone.
     fn next(&mut self) -> Option<(Vec<usize>, bool)> {
         if self.waiting.is_empty() {
             return self.suspects.pop_front().map(|at| (vec![at], true));

@@ -9,12 +9,12 @@ use rustix::process::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Of addresses, beyond its memory: the program, its stacks, and what the allocator reserves for
-/// each thread without using it.
+/// Of addresses, beyond its memory: the program, its stacks, and the addresses that the allocator reserves
+/// for each thread without using them.
 const ADDRESSES_BYTES: u64 = 1 << 30;
 const ADDRESSES_BYTES_PER_THREAD: u64 = 256 << 20;
 
-/// Recovery makes a copy larger than its original by what is in the journal.
+/// Recovery makes a copy larger than its original by the content of the journal.
 const GROWTH_BYTES: u64 = 64 << 20;
 
 const FILES: u64 = 64;

@@ -113,7 +113,7 @@ impl LevelDbFound {
     }
 }
 
-/// A comparator's name is whatever a MANIFEST says.
+/// A MANIFEST may hold any comparator's name.
 fn told(notes: Notes) -> Notes {
     Notes { comparator: notes.comparator.as_deref().map(brief), ..notes }
 }

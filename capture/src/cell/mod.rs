@@ -32,7 +32,7 @@ const MEMORY_BYTES: u64 = 256 << 20;
 const CPU_SECONDS: u64 = 150;
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How such a process is started, and what it may use.
+/// The way to start such a process, and its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     pub program: PathBuf,

@@ -71,7 +71,7 @@ impl Sites {
     }
 }
 
-/// In the cell: what became of the cookies at `path`.
+/// In the cell: the changes of the cookies at `path`.
 pub(crate) fn check(dir: &ProfileDir, path: &Path, soon_ms: u64, means: Means<'_>) -> Sites {
     let hasher = RandomState::new();
     let read = |side: &str| {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::cookie_sites::{AFTER, BEFORE};
 use crate::{
     db_state::{Deadline, brief},
-    leveldb::{self, Told},
+    leveldb::{self, KeyWrite},
     profile_dir::ProfileDir,
 };
 
@@ -64,7 +64,7 @@ pub fn directory_of(path: &Path) -> Option<PathBuf> {
     directory.ends_with(DIRECTORY).then(|| directory.to_owned())
 }
 
-/// In the cell: what became of the origins in the Local Storage at `path`.
+/// In the cell: the changes of the origins in the Local Storage at `path`.
 pub(crate) fn check(dir: &ProfileDir, path: &Path, deadline: Deadline) -> Storage {
     let read = |side: &str| {
         let read = origins(dir, &Path::new(side).join(path), deadline, |_| true);
@@ -114,7 +114,7 @@ pub(crate) fn origins(
     // Of each key, by its digest: what was written last, and whose it is.
     let mut last: HashMap<u64, (u64, bool, usize)> = HashMap::new();
     let mut too_many = false;
-    leveldb::keys(dir, path, deadline, |Told { key, sequence, is_value }| {
+    leveldb::keys(dir, path, deadline, |KeyWrite { key, sequence, is_value }| {
         let Some(origin) = origin_of(key).filter(|origin| wanted(origin)) else { return };
         let digest = hasher.hash_one(key);
         if last.len() == MAX_KEYS && !last.contains_key(&digest) {
@@ -141,7 +141,7 @@ pub(crate) fn origins(
     Ok(held.map(|(.., number)| names[number].clone()).collect())
 }
 
-/// Whose key it is, if a site has set it that was visited itself.
+/// The origin of a key, if it was set by a site that was visited itself.
 fn origin_of(key: &[u8]) -> Option<&[u8]> {
     let (first, rest) = key.split_first()?;
     let origin = &rest[..rest.iter().position(|byte| *byte == 0)?];

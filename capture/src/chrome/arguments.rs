@@ -30,7 +30,7 @@ pub(super) struct Arguments {
     /// own directory, seen from its own root.
     pub(super) user_data_dir: Option<PathBuf>,
     /// The argument after a `--user-data-dir` without a value. Chrome takes that for a page to
-    /// show, but what wraps Chrome may not.
+    /// show, but a wrapper of Chrome may not.
     pub(super) beside_switch: Option<PathBuf>,
     pub(super) debugging_port: Option<u16>,
     /// A renderer, a utility, the zygote: not to be asked for anything.

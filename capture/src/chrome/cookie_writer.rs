@@ -23,15 +23,15 @@ use serde_json::{Value, json};
 use super::{cookie_databases::cookie_databases, devtools::Endpoint};
 use crate::{cookies::NOBODY, profile_dir::with_suffix};
 
-/// More than what Chrome waits for, so that its count ends whatever it had counted before.
+/// More than Chrome waits for, so that its count ends, however far it had counted before.
 const CHANGES: usize = 1040;
 const COOKIES: usize = 2;
 /// When the cookies go by themselves.
 const LASTS: Duration = Duration::from_secs(30);
 /// A time that is over.
 const LONG_AGO: u64 = 1;
-/// What is written first may be a transaction that Chrome had begun before it was asked, without the newest cookies. The
-/// one after that has them all.
+/// The first write may be a transaction that Chrome had begun before it was asked, without the newest
+/// cookies. The one after that has them all.
 const ROUNDS: usize = 2;
 /// How long all of it may take.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -84,7 +84,7 @@ impl Endpoint {
         }
     }
 
-    /// What the server on the port says its path is, if that is what is known of it.
+    /// The path that the server on the port tells, which must be the noted one, if any is noted.
     fn verified_path(&self, deadline: Deadline) -> Result<String, DevtoolsError> {
         let unexpected = || DevtoolsError::Unexpected { port: self.port };
         let stream = self.connect(deadline)?;

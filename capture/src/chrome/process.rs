@@ -13,7 +13,7 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal},
 };
 
-/// Which process, for good: the number alone is used again.
+/// Identifies a process for good: the number alone is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     pub pid: u32,
@@ -125,7 +125,7 @@ pub(super) fn executable(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
-/// Who has started it. Whom `/proc` shows as its owner, the process can choose: one that cannot be
+/// The user who has started it. A process can choose the owner that `/proc` shows: one that cannot be
 /// dumped is shown as root's, and one that became root on the way is still its user's.
 pub(super) fn real_user(pid: u32) -> Option<u32> {
     let status = fs::read(format!("/proc/{pid}/status")).ok()?;

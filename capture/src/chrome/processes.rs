@@ -65,7 +65,7 @@ pub struct Holder {
 }
 
 impl Users {
-    /// Whether there is a Chrome, or what is left of one.
+    /// Whether there is a Chrome, or a remnant of one.
     pub fn runs(&self) -> bool {
         !self.browsers.is_empty() || !self.children.is_empty()
     }
@@ -142,7 +142,7 @@ impl Seen {
         self.is_credible() && !self.arguments.is_child && (started_on_it || holds_lock)
     }
 
-    /// Whether it can have to do with the directory, whatever it says of itself.
+    /// Whether it can have to do with the directory; its own arguments do not count.
     fn is_credible(&self) -> bool {
         self.may_write || self.files.as_ref().is_some_and(|files| !files.writable.is_empty())
     }
@@ -188,7 +188,7 @@ impl UserDataDir {
         Ok(Self { name, device: meta.dev(), inode: meta.ino(), owner: meta.uid(), is_open })
     }
 
-    /// By what the kernel knows already: the path may be that of another browser, on a mount that
+    /// By the kernel's present knowledge: the path may be that of another browser, on a mount that
     /// has stopped answering.
     fn is(&self, path: &Path) -> io::Result<bool> {
         let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::INO)?;

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use store::name::ChromeMajor;
 
 /// Made by a running Chrome for itself; of no use, or harmful, anywhere else. Only at the top:
-/// what a site or an extension calls so is theirs.
+/// files of these names that a site or an extension makes are theirs.
 pub const EXCLUSIONS: [&str; 4] =
     ["SingletonLock", "SingletonSocket", "SingletonCookie", "DevToolsActivePort"];
 
@@ -39,16 +39,16 @@ pub struct Facts {
     pub last_version: Option<String>,
     /// How it ended: `Normal`, `SessionEnded`, `Crashed`; the worst of all profiles.
     pub exit_type: Option<String>,
-    /// What older versions say, and some tools still write; `false` if any profile says so.
+    /// The older form of the exit type, which some tools still write; `false` if any profile says so.
     pub exited_cleanly: Option<bool>,
     /// Directories of profiles that have preferences.
     pub profiles: Vec<String>,
-    /// Without it, no profile is complete: it has the keys of what is encrypted.
+    /// Without it, no profile is complete: it has the keys of encrypted values.
     pub has_local_state: bool,
     /// Of the directory's own path, links resolved.
     pub path_bytes: usize,
-    /// What any profile says. While a Chrome runs this is so as well: it comes to say otherwise
-    /// when it ends.
+    /// Whether any profile says that it crashed. While a Chrome runs this is so as well: it comes to say
+    /// otherwise when it ends.
     pub says_crashed: bool,
 }
 

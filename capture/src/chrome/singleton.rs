@@ -20,12 +20,12 @@ pub struct Removal {
     pub of_another_host: Option<Lock>,
 }
 
-/// Which of the links are there.
+/// The links that are there.
 pub fn present(directory: &Path) -> Vec<&'static str> {
     LINKS.into_iter().filter(|name| is_link(&directory.join(name))).collect()
 }
 
-/// Removes what a Chrome of this host that runs no more has left. Does nothing while one runs.
+/// Removes the links of a Chrome of this host that runs no more. Does nothing while one runs.
 pub fn remove_stale(directory: &Path) -> io::Result<Removal> {
     if present(directory).is_empty() {
         return Ok(Removal::default());

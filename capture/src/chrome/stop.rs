@@ -32,7 +32,7 @@ use super::{
 
 /// How often to look whether a process has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// A browser that gives no answer for this long will not do what it is asked.
+/// A browser that gives no answer for this long will not obey.
 const ASK: Duration = Duration::from_secs(2);
 /// The children of a browser that has ended find that out by themselves.
 const CHILDREN: Duration = Duration::from_secs(2);
@@ -77,8 +77,9 @@ pub fn stop(directory: &Path, options: &StopOptions) -> Result<Stopped, StopErro
     })
 }
 
-/// Ends nothing: has the browser on `directory` write its cookies, and tells what runs there, for a capture beside it.
-/// `is_written_to` if somebody has files there open for writing, whether or not it can be seen.
+/// Ends nothing: has the browser on `directory` write its cookies, and tells which processes run there, for a
+/// capture beside it. `is_written_to` if somebody has files there open for writing, whether or not it can be
+/// seen.
 pub fn leave_running(directory: &Path, is_written_to: bool) -> Result<Stopped, StopError> {
     let found = look(directory)?;
     let unwritten = found.browsers.iter().find_map(|browser| {

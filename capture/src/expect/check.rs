@@ -21,8 +21,8 @@ use crate::{
     profile_dir::{EntryKind, ProfileDir},
 };
 
-/// Says what of `expected` is missing below `root`, and when the cookies that are there lapse. What has
-/// lapsed by `now_ms` is missing.
+/// The parts of `expected` that are missing below `root`, and the times when the cookies that are there
+/// lapse. One that has lapsed by `now_ms` is missing.
 pub(crate) fn check(
     root: &Path,
     expected: &Expectations,

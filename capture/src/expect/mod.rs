@@ -28,8 +28,8 @@ pub(crate) enum Known {
 
 type Read = dyn Fn() -> Result<Option<Expectations>> + Send + Sync;
 
-/// What is expected of a profile, read when it is first needed: a capture that stores nothing asks for
-/// nothing.
+/// The expectations of a profile, read when they are first needed: a capture that stores nothing does not
+/// read them.
 #[derive(Clone, Default)]
 pub struct Awaited(Option<Arc<(Box<Read>, OnceLock<Known>)>>);
 

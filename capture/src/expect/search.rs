@@ -38,7 +38,7 @@ pub struct SoughtCookies {
     pub problem: Option<String>,
 }
 
-/// Which origins keep something in one Local Storage, in the order in which they were named.
+/// Whether each origin keeps something in one Local Storage, in the order in which they were named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SoughtOrigins {
@@ -68,7 +68,7 @@ impl SoughtOrigins {
     }
 }
 
-/// Looks for cookies by host and name; what has lapsed by `now_ms` is not there.
+/// Looks for cookies by host and name; a cookie that has lapsed by `now_ms` is not there.
 pub(crate) fn cookies(
     dir: &ProfileDir,
     path: &Path,

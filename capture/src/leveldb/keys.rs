@@ -25,11 +25,11 @@ const TAG_BYTES: usize = 8;
 const DELETION: u8 = 0;
 const VALUE: u8 = 1;
 
-/// One key, as it was written once.
+/// One write of a key, or its removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told<'a> {
+pub struct KeyWrite<'a> {
     pub key: &'a [u8],
-    /// What was written later has a larger one.
+    /// A later write has a larger one.
     pub sequence: u64,
     /// Else it was removed then.
     pub is_value: bool,
@@ -40,7 +40,7 @@ pub fn keys(
     dir: &ProfileDir,
     path: &Path,
     deadline: Deadline,
-    mut tell: impl FnMut(Told<'_>),
+    mut tell: impl FnMut(KeyWrite<'_>),
 ) -> Result<(), String> {
     let failed = |error: io::Error| format!("it cannot be read: {error}");
     let (files, version) = match made_of(dir, path, deadline).map_err(failed)? {
@@ -81,16 +81,16 @@ pub fn keys(
 }
 
 /// A key of a table and the tag behind it.
-fn of_table(key: &[u8]) -> Option<Told<'_>> {
+fn of_table(key: &[u8]) -> Option<KeyWrite<'_>> {
     let (key, tag) = key.split_at_checked(key.len().checked_sub(TAG_BYTES)?)?;
     let tag = u64::from_le_bytes(tag.try_into().ok()?);
-    Some(Told { key, sequence: tag >> 8, is_value: tag as u8 == VALUE })
+    Some(KeyWrite { key, sequence: tag >> 8, is_value: tag as u8 == VALUE })
 }
 
 fn of_log(
     file: impl io::Read,
     deadline: Deadline,
-    tell: &mut impl FnMut(Told<'_>),
+    tell: &mut impl FnMut(KeyWrite<'_>),
 ) -> io::Result<Result<(), String>> {
     let mut wrong = None;
     let end = log::read(file, MAX_BATCH_BYTES, deadline, |record| {
@@ -112,7 +112,7 @@ fn of_log(
 }
 
 /// `None` if it is no batch, or there is no time for it.
-fn of_batch(batch: &[u8], deadline: Deadline, tell: &mut impl FnMut(Told<'_>)) -> Option<()> {
+fn of_batch(batch: &[u8], deadline: Deadline, tell: &mut impl FnMut(KeyWrite<'_>)) -> Option<()> {
     let (header, changes) = batch.split_at_checked(BATCH_HEADER_BYTES)?;
     let mut sequence = u64::from_le_bytes(header[..8].try_into().ok()?);
     let mut input = Input::new(changes);
@@ -124,7 +124,7 @@ fn of_batch(batch: &[u8], deadline: Deadline, tell: &mut impl FnMut(Told<'_>)) -
             DELETION => {}
             _ => return None,
         }
-        tell(Told { key, sequence, is_value: kind == VALUE });
+        tell(KeyWrite { key, sequence, is_value: kind == VALUE });
         sequence = sequence.wrapping_add(1);
     }
     Some(())
@@ -136,7 +136,7 @@ mod tests {
 
     use super::{super::writer, *};
 
-    /// The keys that hold, by what was written last.
+    /// The keys that hold, by their last writes.
     fn held(directory: &Path) -> Result<Vec<String>, String> {
         let mut last: BTreeMap<Vec<u8>, (u64, bool)> = BTreeMap::new();
         keys(&ProfileDir::open(directory).unwrap(), Path::new(""), Deadline::NEVER, |told| {

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use check::check;
-pub use keys::{Told, keys};
+pub use keys::{KeyWrite, keys};
 pub(crate) use names::{is_file_name, is_leveldb};
 
 use crate::db_state::{DbState, path_as_text};

@@ -102,7 +102,7 @@ impl Version {
         self.tables.iter().map(|((_, number), bytes)| (*number, *bytes))
     }
 
-    /// Whether what log `number` holds is not in tables yet.
+    /// Whether the content of log `number` is not in tables yet.
     pub(super) fn needs_log(&self, number: u64) -> bool {
         self.log_number.is_some_and(|first| number >= first) || number == self.previous_log_number
     }

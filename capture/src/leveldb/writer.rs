@@ -34,7 +34,7 @@ pub(super) fn log(records: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// One record as it is, whatever its type.
+/// One record as it is, of any type.
 pub(super) fn physical(file: &mut Vec<u8>, kind: u8, payload: &[u8]) {
     let crc = crc32c::crc32c_append(crc32c::crc32c(&[kind]), payload);
     file.extend(masked(crc).to_le_bytes());
@@ -133,7 +133,7 @@ pub(crate) fn keyed(directory: &Path, compressed: bool, in_table: &[Key<'_>], in
     write("000006.log", &log(&batches));
 }
 
-/// A block of data: each key shares with the one before what it can.
+/// A block of data: each key shares the longest possible prefix with the one before.
 fn data(keys: &[Key<'_>]) -> Vec<u8> {
     let (mut data, mut before) = (Vec::new(), Vec::new());
     for (key, sequence, is_value) in keys {

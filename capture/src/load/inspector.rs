@@ -28,7 +28,7 @@ pub(super) struct LoadInspector {
     isolation: Isolation,
     threads: usize,
     normalise_exit: bool,
-    /// What time it is, if session cookies are to be kept.
+    /// The present time, if session cookies are to be kept.
     keep_session_cookies: Option<u64>,
     /// How the snapshot came to be loaded for this Chrome, if it is an older one's.
     upgrade: Option<String>,

@@ -8,9 +8,9 @@ use super::{
     Attempt, LoadRequest, Loaded, Older, Outcome, choose, examined, fresh, no_profile, suitability, whole,
 };
 
-/// Judges what a load would come to, for who fetches the snapshot in another way. As a mount does, it trusts
-/// what was found when the snapshot was captured. Databases that nobody has examined are fetched and
-/// examined; no other content is read.
+/// Judges the outcome of a load, for a program that fetches the snapshot in another way. As a mount does, it
+/// trusts the findings of the capture. Databases that nobody has examined are fetched and examined; no other
+/// content is read.
 pub async fn judge(
     store: Option<&TenantStore>,
     request: &LoadRequest,

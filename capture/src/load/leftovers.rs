@@ -15,7 +15,7 @@ use crate::{
     marker,
 };
 
-/// Removes them, and says what a person should know.
+/// Removes them, and returns messages for a person.
 pub fn remove(directory: &Path) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     let lock = Lock::read(directory);

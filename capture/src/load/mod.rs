@@ -71,7 +71,7 @@ pub struct LoadRequest {
     pub normalise_exit: bool,
     /// Make session cookies outlive the browser's next start.
     pub keep_session_cookies: bool,
-    /// On what terms an archive that another program has made the current one is taken in;
+    /// The terms on which an archive that another program has made the current one is taken in;
     /// without them it is an error.
     pub adoption: Option<Adoption>,
 }
@@ -109,8 +109,8 @@ pub struct Loaded {
     pub warnings: Vec<String>,
 }
 
-/// Whether a snapshot is for this Chrome and this tenant, by what its record says. And what a person
-/// should know about it.
+/// Whether a snapshot is for this Chrome and this tenant, by its record. With messages
+/// for a person.
 pub fn suitable(record: &Record, request: &LoadRequest) -> Result<Vec<String>> {
     suitability::check(record, request)?;
     Ok(suitability::warnings(record, request))
@@ -138,7 +138,7 @@ pub async fn load(
     Ok(loaded)
 }
 
-/// An empty profile in place of what cannot be loaded for this reason; or the reason, if there may be none.
+/// An empty profile in place of one that cannot be loaded; or the reason, if there may be none.
 fn fresh(error: Error, record: Option<Box<Record>>, request: &LoadRequest) -> Result<Loaded> {
     let outcome = match Outcome::of(&error) {
         // Who names a snapshot, or whose it is, wants that one, and no empty profile in its place.
@@ -156,7 +156,7 @@ fn fresh(error: Error, record: Option<Box<Record>>, request: &LoadRequest) -> Re
     })
 }
 
-/// Makes an empty profile at `target` for who could not ask the store: what is captured of it
+/// Makes an empty profile at `target` for a caller that could not ask the store: a capture of it
 /// replaces no snapshot by itself.
 pub fn afresh(target: &Path, point_of_no_return: PointOfNoReturn) -> Result<()> {
     let marker =
@@ -211,7 +211,7 @@ fn no_profile(request: &LoadRequest) -> Error {
     Error::NotFound { what: format!("profile {}", request.profile) }
 }
 
-/// The snapshot that is meant, and whose it is if it is an older Chrome's. One of another Chrome is
+/// The snapshot that is meant, and its Chrome's version if that is older. One of another Chrome is
 /// told apart from none at all.
 async fn choose(
     store: &TenantStore,

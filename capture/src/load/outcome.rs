@@ -5,15 +5,15 @@ use store::{Error, ErrorKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Success,
-    /// The profile has never been captured: a fresh one is what was asked for.
+    /// The profile has never been captured: the caller wants a fresh one.
     NoPriorState,
     /// The snapshot, or a part of it, is not there; or may not be used.
     FreshFallback,
     /// Its databases are not whole.
     IntegrityFailed,
-    /// Stored bytes are not what they should be.
+    /// Stored bytes are damaged.
     ShaMismatch,
-    /// What describes it is of a version that this pstore does not read.
+    /// Its record is of a version that this pstore does not read.
     UnsupportedVersion,
     /// It is of another Chrome.
     VersionMismatch,

@@ -37,8 +37,9 @@ pub fn is_unexamined(record: &Record) -> bool {
     !record.health.as_ref().is_some_and(|health| health.is_verdict() && health.unchecked.is_empty())
 }
 
-/// Looks at the databases that nobody has looked at, and notes what was found in the snapshot's record, as
-/// it is held here. Fails with [`Error::IntegrityFailed`] if one is damaged. Says which could not be checked.
+/// Looks at the databases that nobody has looked at, and notes the findings in the snapshot's record, as it
+/// is held here. Fails with [`Error::IntegrityFailed`] if one is damaged. Lists those that could not be
+/// checked.
 pub async fn examined(
     store: &TenantStore,
     opened: &mut Opened,

@@ -1,4 +1,4 @@
-//! `check` lets SQLite check the copy of a database, and says what its answer means.
+//! `check` lets SQLite check the copy of a database, and interprets its answer.
 
 use std::{io, path::Path};
 
@@ -79,7 +79,7 @@ pub fn check<T>(
     (checked(with_size(state, &copy), Some(&copy)), further)
 }
 
-/// What can, and must, be said without SQLite.
+/// The verdict that can, and must, be given without SQLite.
 pub(super) fn before_opening(copy: &Copy) -> Option<DbState> {
     if copy.raced {
         return Some(DbState::unchecked("it changed while it was copied"));

@@ -33,7 +33,7 @@ const PIECE_BYTES: usize = 64 << 20;
 pub(super) struct Copy {
     directory: TempDir,
     pub(super) identity: Identity,
-    /// Of the database and what belongs to it.
+    /// Of the database and its journals.
     pub(super) bytes: u64,
     pub(super) database_bytes: u64,
     pub(super) hot_journal: bool,
@@ -123,7 +123,7 @@ fn states(files: [Option<&File>; 3]) -> io::Result<[Option<FileTimes>; 3]> {
     Ok(states)
 }
 
-/// Shares the blocks where the file system can; else copies what is not a hole.
+/// Shares the blocks where the file system can; else copies everything but holes.
 pub(super) fn copy(from: &File, to: &Path, deadline: Deadline) -> io::Result<File> {
     let to = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(to)?;
     let bytes = from.metadata()?.len();

@@ -54,7 +54,7 @@ fn links_are_not_followed_and_no_fifo_is_waited_for() {
     assert_eq!(make("db").unwrap().bytes, 1, "the journal that is a link is none");
 }
 
-/// Whatever the original allows: the place it lies in may have been closed, and this one is not.
+/// The original's mode does not matter: its directory may have been closed, and the copy's is not.
 #[test]
 fn a_copy_is_for_its_owner_alone() {
     let (source, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -1,4 +1,4 @@
-//! `edit` changes a copy of a database, for whoever puts it in the place of the original.
+//! `edit` changes a copy of a database; the caller puts it in the place of the original.
 
 use std::{
     fs::{self, File},

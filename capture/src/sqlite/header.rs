@@ -1,6 +1,6 @@
-//! `header` tells what a file is from its first bytes, and whether a journal beside it is hot.
+//! `header` tells the kind of a file from its first bytes, and whether a journal beside it is hot.
 
-/// The part of a database that says what it is.
+/// The part of a database that tells its kind.
 pub const HEADER_BYTES: usize = 100;
 
 /// The beginning of every database.

@@ -44,7 +44,7 @@ pub struct Checked {
     pub hot_journal: bool,
     /// Whether there is a `-wal` with content.
     pub wal: bool,
-    /// Of the database and what belongs to it.
+    /// Of the database and its journals.
     pub bytes: u64,
 }
 

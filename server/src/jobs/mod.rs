@@ -43,7 +43,7 @@ use crate::{
     server_state::Server,
 };
 
-/// Whose job it is, and how it is done.
+/// The work of a job, the tenant it is for, and the caller that asked for it.
 #[derive(Clone, Debug)]
 pub(crate) struct JobRequest {
     /// Names it from now on.

@@ -1,4 +1,4 @@
-//! `LoginCookie` is what a browser keeps of a log-in: the name of a token, an end, and a signature.
+//! `LoginCookie` is a browser's memory of a log-in: the name of a token, an end, and a signature.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use engine::failure::Failure;
@@ -69,17 +69,17 @@ impl LoginCookie {
         (version == VERSION && is_signed && now_ms < end && !token.is_expired(now_ms)).then_some((token, end))
     }
 
-    /// What tells it from all other cookies.
+    /// The number that tells it from all other cookies.
     pub(super) fn nonce(&self) -> Option<&str> {
         self.0.split('.').nth(2)
     }
 
-    /// What the page must send with a change.
+    /// The value that the page must send with a change.
     pub(crate) fn csrf(&self, key: &LoginKey) -> String {
         key.sign("csrf", &[&self.0]).to_hex().to_string()
     }
 
-    /// Whether this is what the page must send.
+    /// Whether this is the value that the page must send.
     pub(crate) fn is_csrf(&self, key: &LoginKey, sent: &str) -> bool {
         self.csrf(key).as_bytes().ct_eq(sent.as_bytes()).into()
     }

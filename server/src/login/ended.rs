@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use super::cookie::LoginCookie;
 use crate::tokens::Token;
 
-/// So many are remembered of a token. Whoever logs out more often harms only its own.
+/// So many are remembered of a token. A user who logs out more often harms only its own.
 const MAX_OF_A_TOKEN: usize = 1000;
 
 /// See the module header.

@@ -9,7 +9,7 @@ use crate::reloaded_files::read_own;
 
 /// Fewer bytes could be guessed.
 const MIN_BYTES: usize = 32;
-/// Who can read the key can make cookies.
+/// A user who can read the key can make cookies.
 const OF_OTHERS: u32 = 0o077;
 /// Separates this use of the bytes from any other.
 const CONTEXT: &str = "pstore 2026-11 key of the cookies of the page";

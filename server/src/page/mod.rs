@@ -25,7 +25,7 @@ macro_rules! file {
     };
 }
 
-/// What the page refers to.
+/// The files that the page refers to.
 pub(crate) static FILES: &[PageFile] = &[
     file!("icon.svg", SVG),
     file!("style.css", CSS),

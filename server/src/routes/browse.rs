@@ -35,7 +35,7 @@ use crate::{
     tokens::Role,
 };
 
-/// Chooses what is listed of a snapshot.
+/// Chooses the listed entries of a snapshot.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TreeQuery {

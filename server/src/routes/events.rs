@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use store::{
     ErrorKind,
     catalog::{
-        feed::{self, Subject, Told},
+        feed::{self, OwnedEvent, Subject},
         store::Store,
     },
     content::TenantStore,
@@ -45,7 +45,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 const PAUSE_TIMES: u32 = 8;
 /// How often a stream says that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// What a stream is called.
+/// The media type of a stream.
 const EVENT_STREAM: &str = "text/event-stream";
 /// Says where a stream goes on.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -65,8 +65,8 @@ pub(super) static ROUTES: &[Route] = &[Route::new(
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FeedQuery {
-    /// Those that follow this event; from the first on if it is not said. A stream goes by `Last-Event-ID` before it,
-    /// and begins with what happens from now on if neither is said.
+    /// Those that follow this event; from the first on if it is not said. A stream goes by `Last-Event-ID`
+    /// before it, and begins with the next event if neither is said.
     pub after: Option<EventId>,
     /// How many at most, from 1 to 1000; 100 if it is not said.
     pub limit: Option<usize>,
@@ -87,25 +87,25 @@ pub struct EventPage {
     pub unreadable: u64,
 }
 
-/// An event, and whose it is.
+/// An event, with its owner.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FeedEvent {
-    /// The tenant; none of what was done for all.
+    /// The tenant; none of an event of the store.
     pub tenant_id: Option<Tenant>,
-    /// The profile; none of what happened to a tenant.
+    /// The profile; none of an event of a tenant.
     pub profile_id: Option<Profile>,
     /// The Chrome that wrote it.
     pub chrome_major_version: Option<ChromeMajor>,
-    /// What has happened.
+    /// The event.
     #[serde(flatten)]
     pub event: LogEvent,
-    /// What a server was asked for.
+    /// The request that a server was sent.
     pub request: Option<RequestFields>,
     /// The job that a server has done.
     pub job_id: Option<JobId>,
 }
 
-/// What a server was asked for.
+/// The request that a server was sent.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RequestFields {
     /// The method of HTTP.
@@ -118,8 +118,8 @@ pub struct RequestFields {
     pub status: u64,
 }
 
-impl From<Told> for FeedEvent {
-    fn from(Told { of, event }: Told) -> Self {
+impl From<OwnedEvent> for FeedEvent {
+    fn from(OwnedEvent { of, event }: OwnedEvent) -> Self {
         let (tenant_id, lineage) = match of {
             Subject::Lineage(lineage) => (Some(lineage.name.tenant.clone()), Some(lineage)),
             Subject::Tenant(tenant) => (Some(tenant), None),
@@ -145,7 +145,7 @@ impl From<Told> for FeedEvent {
 #[derive(Clone, Debug)]
 struct Wanted {
     engine: Engine,
-    /// These tenants; all there are, and what is done for all, without.
+    /// These tenants; without, all there are, and the events of the store.
     tenants: Option<Vec<Tenant>>,
 }
 
@@ -236,7 +236,7 @@ async fn events(call: Call) -> Answer {
     Ok(streamed(until_stopped))
 }
 
-/// Whether a stream is among what the caller takes.
+/// Whether the caller accepts a stream.
 fn wants_stream(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|accepted| accepted.trim().starts_with(EVENT_STREAM))
@@ -254,7 +254,7 @@ struct Follower {
 }
 
 impl Follower {
-    /// What is sent next. A store that is away for a moment ends no stream; a caller that may no longer know does.
+    /// The next piece to send. A store that is briefly away ends no stream; a caller's loss of rights does.
     async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
         loop {
             if !self.is_let_in() {

@@ -76,7 +76,7 @@ async fn alive(_: Call) -> Answer {
     answer(&FINE)
 }
 
-/// Everybody may ask, so that nobody is told where the store is or what is wrong with it: the log is.
+/// Everybody may ask, so the answer tells neither the store's place nor the fault: the log does.
 async fn ready(call: Call) -> Answer {
     let unready = |message: &str| Err(Failure::new(ErrorKind::Unavailable, message).into());
     if !call.server.tokens.is_in_order() {

@@ -106,13 +106,13 @@ pub struct JobsQuery {
     pub limit: Option<usize>,
 }
 
-/// Whose job it is.
+/// The tenant of a job, and whether it only plans.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobBody {
     /// For this tenant alone; for all if it is not said, which needs a token for all.
     pub tenant_id: Option<Tenant>,
-    /// Only say what would be done.
+    /// Only tell the plan, and change nothing.
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -123,7 +123,7 @@ pub struct JobBody {
 pub struct ReapBody {
     /// For this tenant alone; for all if it is not said, which needs a token for all.
     pub tenant_id: Option<Tenant>,
-    /// Only say what would be done.
+    /// Only tell the plan, and change nothing.
     #[serde(default)]
     pub dry_run: bool,
     /// How long a lock must have been expired; 60 if it is not said.
@@ -136,7 +136,7 @@ pub struct ReapBody {
 pub struct VerifyBody {
     /// For this tenant alone; for all if it is not said, which needs a token for all.
     pub tenant_id: Option<Tenant>,
-    /// Repair nothing, whatever else is said.
+    /// Repair nothing, even with `repair`.
     #[serde(default)]
     pub dry_run: bool,
     /// Look for content in its place, and read none of it.
@@ -144,7 +144,7 @@ pub struct VerifyBody {
     pub structure: bool,
     /// Read one of so many parts of the content, another one each day; all of it if it is not said.
     pub read_data: Option<u64>,
-    /// Make good what can be, and mark the snapshots of which something is lost. It needs the role `admin`.
+    /// Repair damage from other copies, and mark the snapshots that stay damaged. It needs the role `admin`.
     #[serde(default)]
     pub repair: bool,
 }
@@ -157,7 +157,7 @@ pub enum ShownState {
     Running,
     /// All is done, and well.
     Done,
-    /// It failed, or what it found is bad.
+    /// It failed, or its findings are bad.
     Failed,
     /// Somebody has ended it, or its server was told to stop.
     Cancelled,
@@ -165,7 +165,7 @@ pub enum ShownState {
     Lost,
 }
 
-/// A job, and what every server knows of it.
+/// The part of a job that every server knows.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct JobSummary {
     /// Names the job.
@@ -178,7 +178,7 @@ pub struct JobSummary {
     pub dry_run: bool,
     /// The schedule that it was due by, if nobody has asked for it.
     pub schedule: Option<String>,
-    /// Who asked for it.
+    /// The caller or server that asked for it.
     pub by: ActorFields,
     /// The server that does it.
     pub server: String,
@@ -190,7 +190,7 @@ pub struct JobSummary {
     pub begun_at_ms: u64,
     /// When it ended, by the same clock.
     pub ended_at_ms: Option<u64>,
-    /// What went wrong.
+    /// The failure of a job that failed.
     pub failure: Option<FailureFields>,
 }
 
@@ -217,12 +217,12 @@ pub struct JobList {
 /// A job with all that is known of it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct JobOutcome {
-    /// What every server knows of it.
+    /// The part that every server knows.
     #[serde(flatten)]
     pub job: JobSummary,
     /// How far it is. Only the server that does it knows that, and the log.
     pub progress: Option<JobProgress>,
-    /// What it has said, the oldest first; the last 500 lines.
+    /// Its messages, the oldest first; the last 500 lines.
     pub log: Vec<JobLine>,
     /// The outcome, as `pstore reap`, `retention`, `gc` or `verify` prints it with `--json`. It is left out if it
     /// is longer than 2 MiB.
@@ -343,7 +343,7 @@ fn no_job(id: JobId) -> Failure {
         .hint("`GET /v1/jobs` lists those there are")
 }
 
-/// Whether the caller may see what is done for a tenant, or for all.
+/// Whether the caller may see jobs of this tenant, or of all.
 fn is_for(call: &Call, tenant: Option<&Tenant>) -> bool {
     call.require_tenant(tenant).is_ok()
 }

@@ -1,4 +1,4 @@
-//! `loads` tells which snapshot a browser should start with, and where its archive is.
+//! `loads` names the snapshot that a browser should start with, and the place of its archive.
 
 use axum::http::Method;
 use engine::{
@@ -49,10 +49,10 @@ pub struct LoadBody {
     pub require: bool,
 }
 
-/// Which snapshot a browser should start with, and where its archive is.
+/// The snapshot that a browser should start with, and the place of its archive.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LoadAnswer {
-    /// Which snapshot, or why none.
+    /// The snapshot, or the reason why there is none.
     #[serde(flatten)]
     pub load: LoadOutcome,
     /// The path at this server from which the archive is fetched; none if the browser starts with an empty

@@ -50,7 +50,7 @@ pub struct AcquireBody {
     /// The host that it is on.
     #[serde(default)]
     pub holder_host: String,
-    /// Which run of the host it is.
+    /// The run of that host.
     #[serde(default)]
     pub holder_host_run_id: String,
     /// How long the lock holds without being renewed, from 5 to 3600; as the server's settings say if it
@@ -182,7 +182,7 @@ async fn acquire(call: Call) -> Answer {
     answer(&taken)
 }
 
-/// What an answer says of a lock that was taken, as far as it is to be found again.
+/// The part of an earlier answer that finds its lock again.
 #[derive(Deserialize)]
 struct TakenBefore {
     chrome_major_version: ChromeMajor,

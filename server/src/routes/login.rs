@@ -59,7 +59,7 @@ pub struct LoginBody {
     pub token: String,
 }
 
-/// Who calls.
+/// The caller, with its rights.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LoginOutcome {
     /// The name of the caller in events.
@@ -70,7 +70,7 @@ pub struct LoginOutcome {
     pub tenants: Vec<String>,
     /// When the log-in ends; none of a caller without a cookie.
     pub expires_at_ms: Option<u64>,
-    /// What a page sends with a change as `Pstore-Csrf`; none of a caller without a cookie.
+    /// The value that a page sends with a change as `Pstore-Csrf`; none of a caller without a cookie.
     pub csrf_token: Option<String>,
 }
 

@@ -20,7 +20,7 @@ use crate::{
     tokens::Role,
 };
 
-/// What a client offers to read, which the protocol requires.
+/// The media types that a client accepts, which the protocol requires.
 const ACCEPT: (&str, &str) =
     ("Accept", "`application/json, text/event-stream`, which the protocol requires.");
 /// The revision that a client speaks.
@@ -49,7 +49,7 @@ pub struct McpMessage {
     pub id: Option<Value>,
     /// Such as `tools/call`.
     pub method: String,
-    /// What the method takes.
+    /// The parameters of the method.
     pub params: Option<Value>,
 }
 

@@ -1,4 +1,4 @@
-//! `metrics` tells a Prometheus what was counted.
+//! `metrics` answers a Prometheus.
 //!
 //! It needs a token for all tenants, because the series name tenants and profiles of all of them. Prometheus sends one
 //! with `authorization: credentials_file`.

@@ -1,7 +1,7 @@
 //! `routes` joins the tables of all HTTP routes. Each file has the table of its area, with the role that each route
 //! needs and its handler.
 
-/// A path of what is a profile's.
+/// The path of a profile's resource.
 macro_rules! profile {
     ($below:literal) => {
         concat!("/v1/profile-snapshots/{tenant_id}/{profile_id}", $below)

@@ -105,7 +105,7 @@ pub struct MountBody {
     pub sha_prefix: Option<String>,
     /// The major version of the Chrome that will use it; the newest there is if it is not said.
     pub chrome_major_version: Option<ChromeMajor>,
-    /// Without a lock; what is changed cannot become a snapshot of this profile.
+    /// Without a lock; its changes cannot become a snapshot of this profile.
     #[serde(default)]
     pub fork: bool,
     /// Without a lock, and without changes.
@@ -291,7 +291,7 @@ async fn mount(call: Call) -> Answer {
     told(&tenant, &MadeMount { mount_id, mount })
 }
 
-/// What an answer says of a mount that was made, as far as it is to be found again.
+/// The part of an earlier answer that finds its mount again.
 #[derive(Deserialize)]
 struct MadeBefore {
     mount_id: RecordId,
@@ -365,7 +365,7 @@ async fn unmount(call: Call) -> Answer {
     judged(&tenant, &ended)
 }
 
-/// What was done; or what is wrong, though something was done.
+/// The outcome; or a refusal, if something failed though something was done.
 fn judged<T: Outcome>(tenant: &Tenant, outcome: &T) -> Answer {
     match outcome.verdict() {
         Some(failure) => Err(Refusal::from(failure)),
@@ -373,7 +373,7 @@ fn judged<T: Outcome>(tenant: &Tenant, outcome: &T) -> Answer {
     }
 }
 
-/// What was done, which is told among the events of the tenant.
+/// Answers with the outcome, and has it told among the events of the tenant.
 fn told(tenant: &Tenant, outcome: &impl Serialize) -> Answer {
     let mut response = answer(outcome)?;
     response.extensions_mut().insert(ChangeOf(tenant.clone()));

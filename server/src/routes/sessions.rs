@@ -1,4 +1,4 @@
-//! `sessions` lists the sessions of all hosts that keep snapshots of the caller's tenants: mounts, and what they left.
+//! `sessions` lists the sessions, mounted or not, of all hosts that keep snapshots of the caller's tenants.
 
 use axum::http::Method;
 use engine::{

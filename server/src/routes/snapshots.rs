@@ -44,7 +44,7 @@ pub struct LineageQuery {
     pub chrome_major_version: Option<ChromeMajor>,
 }
 
-/// Chooses what is listed.
+/// Chooses the listed snapshots.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListQuery {
@@ -77,7 +77,7 @@ pub struct RollbackBody {
     /// Why; it is written into the log.
     #[serde(default)]
     pub reason: String,
-    /// Do it; otherwise only say what would change.
+    /// Do it; otherwise only tell the plan.
     #[serde(default)]
     pub confirm: bool,
     /// Even while somebody holds the lock, and even over a pointer that is damaged. It needs the role
@@ -108,7 +108,7 @@ pub struct ForceUnlockBody {
     pub chrome_major_version: Option<ChromeMajor>,
     /// Why; it is written into the log.
     pub reason: String,
-    /// Do it; otherwise only say what would be done.
+    /// Do it; otherwise only tell the plan.
     #[serde(default)]
     pub confirm: bool,
 }

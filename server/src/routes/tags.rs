@@ -14,7 +14,7 @@ use crate::{
     tokens::Role,
 };
 
-/// What stands where a snapshot's name would stand in the paths of other routes.
+/// Words in the place of a snapshot's name in the paths of other routes.
 const WORDS_OF_ROUTES: [&str; 6] = ["events", "force-unlock", "leases", "loads", "rollback", "uploads"];
 
 /// The routes of this area.

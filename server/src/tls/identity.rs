@@ -18,7 +18,7 @@ const DIGITS: usize = 12;
 /// A certificate that an authority vouches for.
 #[derive(Clone, Debug)]
 pub(crate) struct Certified {
-    /// Who it says that the client is; or why it does not say so.
+    /// The client that it names; or the reason why it names none.
     pub(crate) caller: Result<Caller, String>,
     /// The certificate, and those that lead from it to an authority.
     pub(super) chain: Arc<[CertificateDer<'static>]>,

@@ -23,7 +23,7 @@ use crate::{
 
 /// How long a client may take until the connection is encrypted.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-/// What the first byte of a TLS connection is: a record of the handshake.
+/// The first byte of a TLS connection: a record of the handshake.
 const HANDSHAKE: u8 = 0x16;
 /// A private key may not be read by everybody.
 const OF_EVERYBODY: u32 = 0o007;
@@ -41,13 +41,13 @@ pub struct TlsFiles {
     pub client_authorities: Option<PathBuf>,
 }
 
-/// Encrypts connections with what the files hold at that time.
+/// Encrypts connections by the present content of the files.
 #[derive(Debug)]
 pub(crate) struct Tls {
     watched: ReloadedFiles<Loaded>,
 }
 
-/// What the files hold.
+/// The content of the files.
 struct Loaded {
     config: Arc<ServerConfig>,
     /// Looks at the certificates of clients; none if no authority is trusted.
@@ -106,7 +106,7 @@ impl Tls {
     }
 }
 
-/// What somebody is told who does not encrypt.
+/// The answer to a client that does not encrypt.
 fn plain_refusal() -> Vec<u8> {
     let failure = Failure::usage("this port speaks TLS").hint("ask for https:// instead of http://");
     Refusal::from(failure).last_words()
@@ -142,7 +142,7 @@ fn load(files: &TlsFiles) -> Result<Loaded, Failure> {
     Ok(Loaded { config: Arc::new(config), clients })
 }
 
-/// Lets clients show a certificate of these authorities. Who shows none needs a token.
+/// Lets clients show a certificate of these authorities. A client that shows none needs a token.
 fn verifier(
     files: &TlsFiles,
     pem: &[u8],

@@ -34,7 +34,7 @@ impl CallerKind {
 pub struct Caller {
     /// How it showed that.
     pub kind: CallerKind,
-    /// Names it among those who did it in this way.
+    /// Its name among callers of its kind.
     pub name: String,
     /// The tenants that it may act for.
     pub tenants: Tenants,

@@ -20,7 +20,7 @@ pub use self::{
     secret::SecretDigest,
 };
 
-/// What a caller may do. Each role may do what those before it may.
+/// The rights of a caller. Each role has the rights of those before it, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {

@@ -1,7 +1,7 @@
-//! `Extended` collects what pax records say of the member that follows.
+//! `Extended` collects the pax records of the member that follows.
 //!
-//! What is not known is passed over, as the standard wants it; what would change where a
-//! file's bytes are, or what they mean, is not.
+//! Unknown records are passed over, as the standard wants it, but not those that would change the place or
+//! the meaning of a file's bytes.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{
     holes::{self, Holes},
     pax,
     problem::{Problem, Result},
-    sparse::{self, Told, decimal},
+    sparse::{self, SparseRecords, decimal},
 };
 use crate::format::tree::{MAX_XATTR_BYTES, MAX_XATTRS, Time};
 
@@ -17,7 +17,7 @@ use crate::format::tree::{MAX_XATTR_BYTES, MAX_XATTRS, Time};
 /// for all attributes that an entry may have.
 pub(super) const MAX_BYTES: u64 = 5 << 20;
 
-/// What extended headers say of the next member, over what its own header says.
+/// The fields of extended headers, which override those of the next member's own header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extended {
     pub path: Option<Vec<u8>>,
@@ -30,13 +30,13 @@ pub(super) struct Extended {
     /// Where a file of ours has holes.
     pub holes: Holes,
     /// Where a file of others has them, which are then not in the stream.
-    pub sparse: Option<Told>,
+    pub sparse: Option<SparseRecords>,
     /// Of the headers that were read.
     bytes: u64,
 }
 
 impl Extended {
-    /// Takes in one header; what it says counts more than what was said before.
+    /// Takes in one header; its records override those of earlier headers.
     pub fn read(&mut self, bytes: &[u8]) -> Result<()> {
         self.bytes += bytes.len() as u64;
         if self.bytes > MAX_BYTES {

@@ -8,12 +8,12 @@ use sha2::Digest;
 use super::problem::{Problem, Result};
 use crate::{Error, id::Sha256};
 
-/// The largest window that a frame may ask for: what zstd itself allows without being told.
+/// The largest window that a frame may ask for: the largest that zstd itself allows by default.
 const WINDOW_LOG: u32 = 27;
 /// How much of a stream that is not compressed is read at a time.
 const PLAIN_BYTES: usize = 1 << 20;
 
-/// What was read of an archive.
+/// The digest and the size of an archive that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
     /// The digest of the compressed bytes; `None` of a tar stream that is no archive.
@@ -53,8 +53,8 @@ impl<R: Read> HashingReader<R> {
         Self(Intake::Tar(BufReader::with_capacity(PLAIN_BYTES, Counted { source, size: 0 })))
     }
 
-    /// What the archive is, once all of it was read; what was not is read now, no more than
-    /// `most` bytes in all.
+    /// Reads the rest of the stream, to no more than `most` bytes in all, and returns its digest and
+    /// size.
     pub fn finish(self, most: u64) -> io::Result<Arrived> {
         let decoder = match self.0 {
             Intake::Archive(decoder) => decoder,

@@ -32,7 +32,7 @@ const PREFIX: std::ops::Range<usize> = 345..500;
 
 const POSIX: &[u8; 8] = b"ustar\x0000";
 
-/// What a member is.
+/// The kind of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberKind {
     /// A regular file.
@@ -98,12 +98,12 @@ impl MemberKind {
     }
 }
 
-/// A member as one header says it; what comes before it may say otherwise.
+/// A member by its own header; the extended headers before it may override that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// As it is written: a directory's may end in a slash.
     pub path: Vec<u8>,
-    /// What the member is.
+    /// The kind of the member.
     pub kind: MemberKind,
     /// The bits of the mode.
     pub mode: u32,
@@ -115,7 +115,7 @@ pub struct Header {
     pub size: u64,
     /// When the content was changed last, in seconds since 1970.
     pub mtime: i64,
-    /// What a link refers to.
+    /// The target of a link.
     pub link: Vec<u8>,
     /// The major number of a device.
     pub device_major: u64,
@@ -143,8 +143,8 @@ impl Header {
         }
     }
 
-    /// The header in ustar. What does not fit is cut off or 0: see [`split`] and the bounds
-    /// above for what must be said in a pax record instead.
+    /// The header in ustar. A value that does not fit is cut off or 0: see [`split`] and the bounds
+    /// above for values that must be in a pax record instead.
     pub fn encode(&self) -> Block {
         let mut block = [0; super::BLOCK_LEN];
         let (prefix, name) = split(&self.path).unwrap_or((b"", &self.path));
@@ -165,7 +165,7 @@ impl Header {
         block
     }
 
-    /// What a block says, or `None` if it is one of zeros, as at the end of a stream.
+    /// The header in a block, or `None` if it is one of zeros, as at the end of a stream.
     pub fn decode(block: &Block) -> Result<Option<Self>> {
         if block.iter().all(|byte| *byte == 0) {
             return Ok(None);

@@ -1,3 +1,5 @@
+//! These tests encode and decode tar headers, also as GNU tar and old programs write them.
+
 use super::*;
 use crate::archive::BLOCK_LEN;
 

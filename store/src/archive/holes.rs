@@ -1,7 +1,7 @@
-//! Tells where a file has holes, which tar has no common word for.
+//! `Holes` lists the holes of a file, for which tar has no common form.
 //!
-//! Their zeros are in the stream, so that every reader gets the file; a pax comment, which
-//! every reader passes over, says where they are, so that pstore gets the same tree again.
+//! Their zeros are in the stream, so that every reader gets the file. A pax comment, which
+//! every reader passes over, lists their places, so that pstore gets the same tree again.
 
 use crate::format::tree::Extent;
 

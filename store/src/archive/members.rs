@@ -1,6 +1,6 @@
 //! Encodes entries of a tree as members of a tar stream.
 //!
-//! The same tree gives the same bytes, whoever writes them and whenever: nothing is taken
+//! The same tree gives the same bytes on every host and at any time: nothing is taken
 //! from the host, owners have numbers and no names, and a pax header says nothing of itself.
 
 use super::{
@@ -12,9 +12,9 @@ use crate::format::tree::{Entry, Extent, Kind, Meta, Time, is_plain_xattr};
 
 /// The end of a stream: two blocks of zeros.
 pub const END: [u8; 2 * BLOCK_LEN] = [0; 2 * BLOCK_LEN];
-/// What the root is called: every other path is relative to it.
+/// The name of the root: every other path is relative to it.
 pub const ROOT: &[u8] = b"./";
-/// What pax headers are called, for programs that do not know them.
+/// The name of pax headers, for programs that do not know them.
 const PAX_NAME: &[u8] = b"PaxHeaders/next";
 
 /// How exact times are.
@@ -26,8 +26,8 @@ pub enum Times {
     Seconds,
 }
 
-/// All that comes before the content of an entry. `meta` is the entry's own, or of a hard link
-/// that of the file it is a name of. `None` for what an archive does not hold: FIFOs, sockets
+/// All bytes before the content of an entry. `meta` is the entry's own, or of a hard link
+/// that of the file it is a name of. `None` for entries that an archive does not hold: FIFOs, sockets
 /// and devices.
 pub fn head(entry: &Entry, meta: &Meta, times: Times) -> Option<Vec<u8>> {
     let mut header = Header {
@@ -78,7 +78,7 @@ fn path(entry: &Entry) -> Vec<u8> {
     path
 }
 
-/// What ustar cannot say of a member.
+/// The pax records for the attributes that ustar cannot express.
 fn records(entry: &Entry, header: &Header, meta: &Meta, times: Times) -> Vec<u8> {
     let long_path = header::split(&header.path).is_none();
     let long_link = header.link.len() > header::MAX_NAME;

@@ -1,8 +1,8 @@
-//! Canonical archives: a tree as a tar stream, which programs that know nothing of pstore
-//! read and write too.
+//! Encodes a tree as a canonical archive, a tar stream that programs which know nothing of pstore read and
+//! write too, and decodes one.
 //!
-//! POSIX ustar, with pax records for what ustar cannot say. Bytes to values and back: pure
-//! and bounded, like the format; what is read may come from anybody.
+//! POSIX ustar, with pax records for attributes that ustar cannot express. Bytes to values and back: pure
+//! and bounded, like the format; the bytes may come from anybody.
 
 mod extended;
 pub mod hashing_reader;

@@ -2,7 +2,7 @@
 
 use crate::format::{FormatError, Result};
 
-/// Octal digits up to a NUL; 0 for what does not fit.
+/// Octal digits up to a NUL; 0 for a value that does not fit.
 pub(super) fn put_number(field: &mut [u8], value: u64) {
     let digits = field.len() - 1;
     let value = if value < 1 << (3 * digits) { value } else { 0 };

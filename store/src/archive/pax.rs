@@ -1,4 +1,4 @@
-//! Writes pax records, and reads them: what ustar cannot say about the member that follows.
+//! Writes and reads pax records: attributes of the next member that ustar cannot express.
 //!
 //! A record is `LENGTH KEY=VALUE\n`, the length that of the whole record in decimal.
 

@@ -1,4 +1,4 @@
-//! `Problem` tells what can be wrong with an archive.
+//! `Problem` lists the faults of archives.
 
 use std::io;
 

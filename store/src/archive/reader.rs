@@ -1,6 +1,6 @@
 //! Reads the members of a tar archive one after the other, from any stream.
 //!
-//! POSIX ustar and its extended headers, what GNU tar writes for long names and for holes, and
+//! POSIX ustar and its extended headers, GNU tar's long names and holes, and
 //! the old format of Unix version 7. Every length is bounded before anything is read or kept.
 
 use std::io::{self, Read};
@@ -34,7 +34,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those that hold whatever is allowed to be in the files.
+    /// Limits that allow all valid metadata beside so many bytes of files.
     pub fn of(bytes: u64) -> Self {
         Self { bytes, entries: 1 << 20, metadata_bytes: 512 << 20 }
     }
@@ -47,11 +47,11 @@ pub struct Member {
     pub path: TreePath,
     /// Its owner, mode, time and other attributes.
     pub meta: Meta,
-    /// What it is.
+    /// Its kind, with its content or target.
     pub what: What,
 }
 
-/// What a member is.
+/// The kind of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// Its content follows: see [`Reader::content`].
@@ -84,11 +84,11 @@ pub enum What {
 pub struct Reader<R> {
     stream: R,
     limits: Limits,
-    /// Of the member's content, what was not read yet; and what fills up its last block.
+    /// The unread rest of the member's content; and the padding of its last block.
     runs: Runs,
     padding: u64,
     headers: usize,
-    /// What holds for all members that follow.
+    /// Attributes of all members that follow.
     global: Extended,
 }
 
@@ -98,7 +98,7 @@ impl<R: Read> Reader<R> {
         Self { stream, limits, runs: Runs::default(), padding: 0, headers: 0, global: Extended::default() }
     }
 
-    /// The next member; what was not read of the one before is passed over. `None` at the end
+    /// The next member; unread content of the one before is passed over. `None` at the end
     /// of the archive, after which there was nothing.
     pub fn next_member(&mut self) -> Result<Option<Member>> {
         self.skip()?;
@@ -131,7 +131,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// What is left of the content of the member that was read last.
+    /// The unread content of the member that was read last.
     pub fn content(&mut self) -> Content<'_, R> {
         Content(self)
     }
@@ -187,8 +187,8 @@ impl<R: Read> Reader<R> {
         Ok(Member { path, meta, what })
     }
 
-    /// Of a file whose holes are not in the stream, its length and its holes: what the stream
-    /// has of it is expected. It is a file like others then.
+    /// The length and holes of a file whose holes are not in the stream: the other parts of it
+    /// are expected there. It is a file like others then.
     fn sparse(
         &mut self,
         header: &mut Header,

@@ -1,8 +1,8 @@
 //! Reads files whose holes are not in the stream, as GNU tar and libarchive write them.
 //!
-//! There are four forms: the map of what is in the stream is in the header and blocks behind
-//! it, in pax records one by one, in one pax record, or before the content. Whatever the form,
-//! parts must be in order, within the file, and together as long as what follows.
+//! There are four forms: the map of the parts in the stream is in the header and blocks behind
+//! it, in pax records one by one, in one pax record, or before the content. In every form,
+//! parts must be in order, within the file, and together as long as the bytes that follow.
 
 use std::{io::Read, vec};
 
@@ -32,14 +32,14 @@ const HEADER_PARTS: std::ops::Range<usize> = 386..482;
 const HEADER_SIZE: std::ops::Range<usize> = 483..495;
 const BLOCK_PARTS: std::ops::Range<usize> = 0..504;
 
-/// Offset and length of what is in the stream.
-type Part = (u64, u64);
+/// Offset and length of a part that is in the stream.
+type StreamPart = (u64, u64);
 
-/// What a header says of a sparse file.
+/// A header's description of a sparse file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     size: u64,
-    parts: Vec<Part>,
+    parts: Vec<StreamPart>,
     goes_on: bool,
 }
 
@@ -50,7 +50,7 @@ impl Head {
     }
 
     /// With the parts that are told in the blocks that follow.
-    pub(super) fn read_on(mut self, stream: &mut impl Read) -> Result<(u64, Vec<Part>)> {
+    pub(super) fn read_on(mut self, stream: &mut impl Read) -> Result<(u64, Vec<StreamPart>)> {
         while self.goes_on {
             let block = read_block(stream)?;
             let (parts, goes_on) = decode_parts(&block, BLOCK_PARTS)?;
@@ -66,7 +66,7 @@ impl Head {
 }
 
 /// The first part without a length is none, and so are those behind it.
-fn decode_parts(block: &Block, fields: std::ops::Range<usize>) -> format::Result<(Vec<Part>, bool)> {
+fn decode_parts(block: &Block, fields: std::ops::Range<usize>) -> format::Result<(Vec<StreamPart>, bool)> {
     let goes_on = block[fields.end] != 0;
     let told = block[fields].chunks_exact(PART_LEN).map(|field| field.split_at(PART_LEN / 2));
     let told = told.take_while(|(_, len)| len[0] != 0);
@@ -76,9 +76,9 @@ fn decode_parts(block: &Block, fields: std::ops::Range<usize>) -> format::Result
     Ok((parts, goes_on))
 }
 
-/// What pax records say of a sparse file.
+/// The pax records of a sparse file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct SparseRecords {
     /// Its name: the header's own is one for programs that do not know this.
     pub name: Option<Vec<u8>>,
     version: (u64, u64),
@@ -87,7 +87,7 @@ pub(super) struct Told {
     numbers: Vec<u64>,
 }
 
-impl Told {
+impl SparseRecords {
     /// Takes in the record called so. `None` if it cannot be one.
     pub fn set(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
         let number = || decimal(value);
@@ -108,14 +108,14 @@ impl Told {
     }
 
     /// The file's length and its parts; in the newest form `content` begins with them.
-    pub fn read_on(self, content: &mut impl Read) -> Result<(u64, Vec<Part>)> {
+    pub fn read_on(self, content: &mut impl Read) -> Result<(u64, Vec<StreamPart>)> {
         let size = self.size.ok_or_else(|| bad("of unknown length"))?;
         let (numbers, count) = match self.version {
             (0, _) => (self.numbers, self.count),
             (1, 0) => (read_map(content)?, None),
             (major, minor) => return Err(bad(&format!("in version {major}.{minor}, which is not known"))),
         };
-        let parts: Vec<Part> = numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        let parts: Vec<StreamPart> = numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
         if 2 * parts.len() != numbers.len() || count.is_some_and(|count| count != parts.len() as u64) {
             return Err(bad("whose map is incomplete"));
         }
@@ -183,14 +183,14 @@ fn bad(what: &str) -> Problem {
     Problem::bad(format!("it holds a sparse file {what}"))
 }
 
-/// What comes next of a file: zeros that are not in the stream, then bytes that are.
+/// The next part of a file: zeros that are not in the stream, then bytes that are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Run {
     pub zeros: u64,
     pub data: u64,
 }
 
-/// What is left of a file.
+/// The rest of a file.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     now: Run,
@@ -205,7 +205,7 @@ impl Runs {
 
     /// A file of `size` bytes, of which the `stored` ones in the stream are these parts; and its
     /// holes.
-    pub fn sparse(size: u64, parts: &[Part], stored: u64) -> Result<(Self, Holes)> {
+    pub fn sparse(size: u64, parts: &[StreamPart], stored: u64) -> Result<(Self, Holes)> {
         let (mut runs, mut holes) = (Vec::new(), Vec::new());
         let (mut at, mut told) = (0, 0_u64);
         // What is behind the last part is told by an empty one at the end, or not at all.
@@ -229,7 +229,7 @@ impl Runs {
         Ok((Self { now: Run::default(), rest: runs.into_iter() }, holes))
     }
 
-    /// What comes next, if anything does.
+    /// The next run, if there is one.
     pub fn next(&mut self) -> Option<&mut Run> {
         while self.now == Run::default() {
             self.now = self.rest.next()?;

@@ -1,6 +1,8 @@
+//! These tests read the maps of sparse files in every form, valid and invalid.
+
 use super::*;
 
-fn runs(size: u64, parts: &[Part]) -> Result<(Vec<Run>, Holes)> {
+fn runs(size: u64, parts: &[StreamPart]) -> Result<(Vec<Run>, Holes)> {
     let stored = parts.iter().map(|(_, len)| len).sum();
     let (mut runs, holes) = Runs::sparse(size, parts, stored)?;
     let mut all = Vec::new();
@@ -45,7 +47,7 @@ fn maps_that_fit_no_file_are_refused() {
 
 #[test]
 fn a_file_of_very_many_holes_is_one_without() {
-    let parts = |count: u64| (0..count).map(|at| (2 * at + 1, 1)).collect::<Vec<Part>>();
+    let parts = |count: u64| (0..count).map(|at| (2 * at + 1, 1)).collect::<Vec<StreamPart>>();
     let most = MAX_HOLES as u64;
     assert_eq!(runs(2 * most, &parts(most)).unwrap().1.len(), MAX_HOLES);
     let (all, holes) = runs(2 * most + 2, &parts(most + 1)).unwrap();
@@ -56,7 +58,7 @@ fn a_file_of_very_many_holes_is_one_without() {
 fn a_map_before_the_content_takes_whole_blocks() {
     let mut map = b"2\n0\n5\n1000\n7\n".to_vec();
     map.resize(BLOCK_LEN, 0);
-    let told = || Told { version: (1, 0), size: Some(2000), ..Told::default() };
+    let told = || SparseRecords { version: (1, 0), size: Some(2000), ..SparseRecords::default() };
     let content = [map.clone(), b"content".to_vec()].concat();
     let mut left = content.as_slice();
     assert_eq!(told().read_on(&mut left).unwrap(), (2000, vec![(0, 5), (1000, 7)]));
@@ -73,7 +75,7 @@ fn a_map_before_the_content_takes_whole_blocks() {
 #[test]
 fn records_tell_a_map_one_by_one_or_at_once() {
     let told = |records: &[(&str, &str)]| {
-        let mut told = Told::default();
+        let mut told = SparseRecords::default();
         let set = |(name, value): &(&str, &str)| told.set(name.as_bytes(), value.as_bytes());
         records.iter().try_for_each(set).map(|()| told)
     };

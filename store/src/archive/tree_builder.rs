@@ -1,8 +1,8 @@
 //! `TreeBuilder` makes a tree of the members of an archive.
 //!
-//! An archive lists what it holds in any order; a tree is sorted, each path is there once,
-//! and what is below something is below a directory. Nothing here touches a file system,
-//! so nothing that a path says can lead anywhere: but an archive that would, unpacked by
+//! An archive lists its members in any order; a tree is sorted, each path is there once,
+//! and every entry below another is below a directory. Nothing here touches a file system,
+//! so no path in the archive can lead anywhere: but an archive that would, unpacked by
 //! another program, write elsewhere is refused all the same.
 
 use std::collections::BTreeMap;
@@ -13,16 +13,16 @@ use super::{
 };
 use crate::format::tree::{Entry, Extent, Kind, Meta, TreePath};
 
-/// What an entry takes in memory beside its names and attributes.
+/// The memory of an entry beside its names and attributes.
 const ENTRY_BYTES: usize = 256;
-/// And what an attribute does.
+/// And that of an attribute.
 const ATTRIBUTE_BYTES: usize = 64;
-/// And what a hole does, with what is between it and the next one.
+/// And that of a hole, with the part between it and the next one.
 const HOLE_BYTES: usize = 512;
 /// Of directories that an archive implies and does not list.
 const IMPLIED_MODE: u32 = 0o700;
 
-/// What was found in an archive so far.
+/// The members of an archive that were read so far.
 #[derive(Debug)]
 pub struct TreeBuilder {
     limits: Limits,
@@ -117,7 +117,7 @@ impl TreeBuilder {
         Ok(())
     }
 
-    /// What a file holds.
+    /// Sets the content of a file.
     pub fn fill(&mut self, path: &TreePath, content: Vec<Extent>) {
         if let Some(Node { state: BuilderState::File(extents), .. }) = self.nodes.get_mut(path) {
             *extents = content;
@@ -179,7 +179,7 @@ impl TreeBuilder {
         }
     }
 
-    /// What is above a member must be a directory: nothing is written through a link.
+    /// Makes the directories above a member. Each must be a directory: nothing is written through a link.
     fn make_parents(&mut self, path: &TreePath, meta: &Meta, shown: &str) -> Result<()> {
         let mut missing = Vec::new();
         let mut above = path.parent().map(<[u8]>::to_vec);
@@ -236,7 +236,7 @@ impl TreeBuilder {
         Ok(())
     }
 
-    /// A link names what was listed before it, which is a file, or a name of one.
+    /// A link names a member that was listed before it: a file, or a name of one.
     fn link(&mut self, shown: &str, target: TreePath) -> Result<BuilderState> {
         match self.nodes.get(&target).map(|node| &node.state) {
             Some(BuilderState::File(_)) => Ok(BuilderState::Link(target)),
@@ -267,7 +267,7 @@ mod tests {
         Member { path: TreePath::new(path.as_bytes().to_vec()).unwrap(), meta, what }
     }
 
-    /// Also those of a directory that is listed after what is in it.
+    /// Also those of a directory that is listed after its entries.
     #[test]
     fn all_attributes_count() {
         let limits = Limits { bytes: 0, entries: 100, metadata_bytes: 100_000 };

@@ -1,7 +1,7 @@
 //! `Buffers` keeps the buffers of packs and reads, so that later ones use them again.
 //!
-//! Packs, and what is read of them, are large. An allocator that keeps what every thread has
-//! freed would hold many times what is in use.
+//! Packs, and the ranges read of them, are large. An allocator that keeps all that every thread has
+//! freed would hold many times the memory in use.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 
-/// Idle ones are kept for whoever asks next, but only so many.
+/// Idle ones are kept for the next caller, but only so many.
 #[derive(Clone, Debug)]
 pub struct Buffers(Arc<Mutex<Idle>>);
 
@@ -25,7 +25,7 @@ impl Buffers {
         Self(Arc::new(Mutex::new(Idle { buffers: Vec::new(), most })))
     }
 
-    /// Some buffer with this much room; what is in it is left from the last use.
+    /// Some buffer with this much room; it still holds bytes of its last use.
     pub fn take(&self, capacity: usize) -> Vec<u8> {
         let mut idle = self.idle();
         // One that is large enough, rather than one that has to grow.
@@ -37,7 +37,7 @@ impl Buffers {
         buffer
     }
 
-    /// Keeps none any more, not even those that are still to come back: what is done with them is
+    /// Keeps none any more, not even those that are still to come back: their users are
     /// done, and others need the memory.
     pub fn retire(&self) {
         let mut idle = self.idle();

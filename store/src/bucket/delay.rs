@@ -1,5 +1,5 @@
 //! `DelayBucket` delays every answer by the same time, for tests that count round trips: on a clock that is
-//! paused, what takes three delays makes three requests one after another.
+//! paused, work that takes three delays makes three requests one after another.
 
 use std::{
     ops::Range,

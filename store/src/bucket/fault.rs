@@ -35,7 +35,7 @@ pub enum Fault {
     Silence,
 }
 
-/// Which call a fault befalls.
+/// The calls that a fault befalls.
 #[derive(Clone, Debug)]
 pub struct Rule {
     verb: Option<Verb>,
@@ -240,7 +240,7 @@ impl Bucket for FaultBucket {
     }
 }
 
-/// What is not bytes cannot be damaged.
+/// Leaves an answer without bytes as it is: there is nothing to damage.
 fn unharmed<T>(answer: T, _: Fault) -> Result<T> {
     Ok(answer)
 }

@@ -27,7 +27,7 @@ pub trait RequestMeter: Debug + Send + Sync {
 /// A request that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeteredRequest {
-    /// What was asked for.
+    /// The method that was called.
     pub verb: Verb,
     /// How it ended.
     pub outcome: RequestOutcome,

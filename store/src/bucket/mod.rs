@@ -68,7 +68,7 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 
-/// What a read returned that a later [`Write::Replace`] can be conditioned on.
+/// Names the state of an object that a read returned, as the condition of a later [`Write::Replace`].
 ///
 /// Opaque: an S3 entity tag, or the digest of a local file's bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -170,7 +170,7 @@ impl Stamp {
 pub struct Object {
     /// The whole object.
     pub bytes: Bytes,
-    /// What a replacement must name.
+    /// The version that a replacement must name.
     pub version: Version,
     /// When it was written, and when it was read.
     pub stamp: Stamp,
@@ -230,7 +230,7 @@ pub enum Deleted {
     Unsupported,
 }
 
-/// What a store is known to be, for messages and for the probe's verdict.
+/// The known facts about a server, for messages and for the probe's verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerFacts {
     /// Where it is reached, which tells it from others.
@@ -295,13 +295,13 @@ impl Verb {
     }
 }
 
-/// Keys to bytes. See the module header for what an implementation promises.
+/// Keys to bytes. See the module header for the promises of an implementation.
 #[async_trait]
 pub trait Bucket: Send + Sync + fmt::Debug {
-    /// What a person would call this store, for messages.
+    /// A person's name for this store, for messages.
     fn describe(&self) -> String;
 
-    /// What has been learnt about the server so far.
+    /// The facts learnt about the server so far.
     fn server(&self) -> ServerFacts {
         ServerFacts::default()
     }
@@ -311,12 +311,12 @@ pub trait Bucket: Send + Sync + fmt::Debug {
     fn trust(&self, _verdict: &Verdict) {}
 
     /// Whether a body is refused that does not fit this checksum. Writes to `key`, which must
-    /// be absent, and leaves what it has written.
+    /// be absent, and leaves the object there.
     async fn checks(&self, _key: &Key, _checksum: Checksum) -> Result<bool> {
         Ok(false)
     }
 
-    /// How long whoever may send a write again should go on doing so.
+    /// How long a caller that may send a write again should go on doing so.
     fn retry_policy(&self) -> RetryPolicy {
         RetryPolicy::BRIEF
     }
@@ -327,7 +327,7 @@ pub trait Bucket: Send + Sync + fmt::Debug {
         0
     }
 
-    /// The object as an open file, where objects are files of this host: whoever reads many
+    /// The object as an open file, where objects are files of this host: a caller that reads many
     /// parts of it need not ask for each. `None` if every read is a request.
     fn file(&self, _key: &Key) -> Option<Result<File>> {
         None

@@ -16,7 +16,7 @@ pub enum StoreUrl {
     S3 {
         /// The bucket's name.
         bucket: String,
-        /// What all keys begin with; may be empty.
+        /// The beginning of all keys; may be empty.
         prefix: super::Prefix,
     },
 }
@@ -27,13 +27,13 @@ pub enum InvalidStoreUrl {
     /// It begins with no scheme that this code knows.
     #[error("{url:?} names no store: use file:///absolute/path or s3://bucket/prefix")]
     Unknown {
-        /// What was given.
+        /// The URL that was given.
         url: String,
     },
     /// A path that depends on the working directory.
     #[error("{url:?} names no directory: after file:// comes an absolute path, as in file:///absolute/path")]
     NotAbsolute {
-        /// What was given.
+        /// The URL that was given.
         url: String,
     },
     /// A URL of S3 whose bucket or prefix is invalid.
@@ -68,7 +68,7 @@ impl fmt::Display for StoreUrl {
     }
 }
 
-/// What a URL leaves open.
+/// The settings that a URL leaves open.
 #[derive(Clone, Debug)]
 pub struct OpenSettings {
     /// For a directory.

@@ -15,7 +15,7 @@ use super::{
 /// One call that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What was called.
+    /// The method that was called.
     pub verb: Verb,
     /// The key, or for a listing its prefix.
     pub key: String,

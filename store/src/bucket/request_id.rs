@@ -4,8 +4,8 @@ tokio::task_local! {
     static REQUEST: String;
 }
 
-/// Carries out `work` for the request with this name. What the task of it asks of an S3 server names the request
-/// in its `User-Agent`, and so in the access log of the server; what other tasks ask for it does not.
+/// Carries out `work` for the request with this name. Requests of its task to an S3 server name that request
+/// in their `User-Agent`, and so in the access log of the server; requests of other tasks for it do not.
 pub async fn for_request<T>(name: String, work: impl Future<Output = T>) -> T {
     REQUEST.scope(name, work).await
 }

@@ -2,8 +2,8 @@
 //!
 //! Reads, lists and plain deletes are repeated with growing, jittered pauses. A
 //! conditional write or delete is never resent here: its first delivery may have been
-//! applied, and then the second is refused because of the first. Who knows how to tell
-//! that apart (by a unique body or name) resends it there, for as long as this bucket would;
+//! applied, and then the second is refused because of the first. A caller that can tell
+//! these apart (by a unique body or name) resends it there, for as long as this bucket would;
 //! see [`super::put_unique`].
 
 use std::{fs::File, future::Future, ops::Range, sync::Arc, time::Duration};
@@ -39,7 +39,7 @@ impl Default for RetryPolicy {
     }
 }
 
-/// So many attempts follow the first whatever they take: one that hangs until its time is over
+/// So many attempts follow the first, however long they take: one that hangs until its time is over
 /// leaves none of the deadline to the next.
 const LEAST_RETRIES: u32 = 2;
 
@@ -101,7 +101,7 @@ pub struct RetryBucket {
 }
 
 impl RetryBucket {
-    /// Repeats what fails for as long as `policy` says.
+    /// Repeats calls that fail for as long as `policy` says.
     pub fn new(inner: Arc<dyn Bucket>, policy: RetryPolicy) -> Self {
         Self { inner, policy, rounds: Rounds::default() }
     }

@@ -1,4 +1,4 @@
-//! `Rounds` counts the answers that had to be waited for, one after another.
+//! `Rounds` counts round trips: the answers that were waited for, one after another.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,8 +1,8 @@
 //! `TenantBucket` narrows a bucket to one tenant's prefixes.
 //!
 //! A key outside is refused before any request is made, so a mistake above cannot reach
-//! another tenant's data even where the server's credentials would allow it. What it reads
-//! tells what time it is by the store's clock.
+//! another tenant's data even where the server's credentials would allow it. Its answers
+//! tell the time of the store's clock.
 
 use std::{fs::File, ops::Range, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use super::{
     StoreClock, Verdict, Version, Write,
 };
 
-/// Passes on what lies below one of its prefixes, and nothing else.
+/// Passes on calls for keys below one of its prefixes, and no others.
 #[derive(Clone, Debug)]
 pub struct TenantBucket {
     inner: Arc<dyn Bucket>,
@@ -28,7 +28,7 @@ impl TenantBucket {
         Self { inner, allowed: allowed.into(), clock: Arc::default() }
     }
 
-    /// Sets this clock by what it reads.
+    /// Sets this clock by its answers.
     pub fn with_clock(self, clock: Arc<StoreClock>) -> Self {
         Self { clock, ..self }
     }
@@ -44,7 +44,7 @@ impl TenantBucket {
         })
     }
 
-    /// A server that lists what was not asked for cannot be trusted with a prefix at all.
+    /// A server that lists keys it was not asked for cannot be trusted with a prefix at all.
     fn within(&self, name: &str, prefix: &Prefix) -> Result<()> {
         if name.starts_with(prefix.as_str()) {
             return Ok(());

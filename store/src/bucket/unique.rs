@@ -1,6 +1,6 @@
 //! `put_unique` writes an object whose name belongs to this write alone.
 //!
-//! A pack carries a fresh random name, so whatever is found under that name was put
+//! A pack carries a fresh random name, so an object that is found under that name was put
 //! there by an earlier delivery of this very write. That is what makes it safe to send
 //! again after an ambiguous answer, which no other conditional write may do.
 
@@ -28,7 +28,7 @@ pub async fn put_unique(bucket: &dyn Bucket, key: &Key, body: Body) -> Result<()
     }
 }
 
-/// As [`put_unique`], sent once; whoever counts attempts sends it again.
+/// As [`put_unique`], sent once; a caller that counts attempts sends it again.
 pub async fn put_unique_once(bucket: &dyn Bucket, key: &Key, body: Body) -> Result<()> {
     match bucket.put(key, body.clone(), Write::Create).await {
         Ok(_) => Ok(()),

@@ -1,10 +1,10 @@
 //! Removes archives with the records that name them.
 //!
-//! Nothing else is ever removed by itself: what no record of ours names was put there by somebody
+//! Nothing else is ever removed by itself: an archive that no record of ours names was put there by somebody
 //! else, and goes only when an operator names it.
 //! A removal has no condition and may arrive late. So it is sent only when the record says for
 //! good that it will not name the archive (`publishing.abandoned`, `removing`), and no archive
-//! of ours is ever called what another one was: see [`crate::ops::archive::export::Seal`].
+//! of ours ever reuses a name: see [`crate::ops::archive::export::Seal`].
 
 use super::{
     foreign::{self, ForeignArchive},
@@ -51,7 +51,7 @@ impl LineageHandle {
         self.remove_unnamed(record, record.archives().collect()).await
     }
 
-    /// Removes what is left of a publication that was begun and never ended. Its publisher, if
+    /// Removes the uploads of a publication that was begun and never ended. Its publisher, if
     /// it is only slow, finds the record changed and gives up.
     pub async fn abandon_publication(&self, target: RecordId) -> Result<()> {
         let (record, version) = records::get(&self.store, &self.lineage, target).await?;
@@ -59,7 +59,7 @@ impl LineageHandle {
     }
 
     /// As [`Self::abandon_publication`], of the record as it was at `version`. The record says
-    /// so before anything goes: whoever has changed it meanwhile may be about to name it.
+    /// so before anything goes: a process that has changed it meanwhile may be about to name the archive.
     pub(crate) async fn give_up_publication(&self, mut record: Record, mut version: Version) -> Result<()> {
         let Some(mut publishing) = record.publishing.take().filter(|_| record.state == State::Live) else {
             return Ok(());
@@ -129,7 +129,7 @@ impl LineageHandle {
     }
 
     /// The archives of all records but one. A record that cannot be read, or that a newer pstore
-    /// wrote, may name any: so it stops whoever wants to know. One that is trashed may be live
+    /// wrote, may name any, and so it is an error. One that is trashed may be live
     /// again, unless it says that its own archives go.
     async fn named_by_others(&self, but: Option<RecordId>) -> Result<Vec<Sha256>> {
         let mut named = Vec::new();

@@ -1,4 +1,4 @@
-//! Tells the time: by this host's clock for what people read, by the store's for what is decided. Nothing
+//! Tells the time: this host's clock serves what people read, the store's decides. Nothing
 //! that keeps data safe depends on a host's.
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ use crate::{
     id::{EventId, RecordId, StoreId},
 };
 
-/// What this host's clock says now, in milliseconds since 1970.
+/// The time of this host's clock, in milliseconds since 1970.
 pub fn unix_ms() -> u64 {
     to_unix_ms(SystemTime::now())
 }
@@ -21,8 +21,8 @@ pub fn to_unix_ms(time: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What time it is by the store's clock. If no answer has told yet, as when the tenant has just
-/// been made, the store is asked; `None` if that fails.
+/// The time of the store's clock, as the answers so far tell it. If none has, as when the tenant has
+/// just been made, the store is asked; `None` if that fails.
 pub(crate) async fn of_store(store: &TenantStore) -> Option<u64> {
     if store.clock.now().is_none() {
         let asked = store.bucket.get(&layout::tenant_config(&store.tenant), limits::CONFIG).await;
@@ -44,7 +44,7 @@ impl HostClock {
         Self { ahead_ms }
     }
 
-    /// What this clock says now, in milliseconds since 1970.
+    /// The time of this clock, in milliseconds since 1970.
     pub fn unix_ms(self) -> u64 {
         unix_ms().saturating_add_signed(self.ahead_ms)
     }

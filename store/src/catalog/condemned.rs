@@ -1,8 +1,8 @@
 //! `barred` lists the packs that collections have condemned: nothing may refer to them anew.
 //!
 //! A writer reads these after its own lease exists. A collection that condemns later sees
-//! the lease and waits for it; one that condemned earlier is seen here, or had deleted what it
-//! condemned before its document went: so whether a pack is there is asked after this
+//! the lease and waits for it; one that condemned earlier is seen here, or had deleted its
+//! packs before its document went: so a writer asks only after this whether a pack is there
 //! (`existing`). Either way no reference is made to a pack that is about to go.
 
 use futures::{StreamExt, TryStreamExt, stream};

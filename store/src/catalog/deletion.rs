@@ -5,8 +5,8 @@
 //! 3. The pointer must have changed after 1. A flip reads the pointer first and the record
 //!    second: one that read the pointer before fails to replace it, one that reads it after
 //!    sees the record trashed.
-//! 4. If it has archives, the record says that they go. From then on it is never live again,
-//!    whoever finds that somebody needs it; whoever has made it live before that was faster.
+//! 4. If it has archives, the record says that they go. From then on it is never live again, even if
+//!    something proves to need it; before that, the process that makes it live again wins.
 //! 5. Its archives go, then the record becomes a tombstone. The packs are for a collection.
 
 use super::{lineage_handle::LineageHandle, pins, pointer::VersionedPointer, records, session_root};
@@ -25,7 +25,7 @@ use crate::{
 
 const ATTEMPTS: u32 = 16;
 
-/// What else goes.
+/// The rest of the profile, beside the snapshot that is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     /// A profile keeps a snapshot.

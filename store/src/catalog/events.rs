@@ -3,7 +3,7 @@
 
 mod merge;
 
-pub use merge::{Merged, Terms, merge};
+pub use merge::{MergeTerms, Merged, merge};
 
 use std::collections::BTreeMap;
 
@@ -34,8 +34,8 @@ const LOOKS: u32 = 8;
 const LOOK_BACK: usize = 16;
 
 impl LineageHandle {
-    /// Stores an event that has happened. If that fails it is only told: an event of the
-    /// pointer or the lock is still written there, and is stored by whoever writes next.
+    /// Stores an event that has happened. A failure is only logged: an event of the
+    /// pointer or the lock is still written there, and the next writer stores it.
     pub(super) async fn store_event(&self, event: &Event) {
         let key = layout::event(&self.lineage, event.id);
         if let Err(error) = put_unique(&*self.store.bucket, &key, event.encode().into()).await {
@@ -88,7 +88,7 @@ impl LineageHandle {
     }
 }
 
-/// Stores what has happened to a tenant, or to the store as a whole.
+/// Stores an event of a tenant, or of the store as a whole.
 pub async fn tell(store: &Store, tenant: Option<&Tenant>, event: &Event) -> Result<()> {
     let key = layout::event_of_all(tenant, event.id);
     Ok(put_unique(&**store.bucket(), &key, event.encode().into()).await?)
@@ -100,7 +100,7 @@ pub fn now(kind: EventKind, by: Actor) -> Event {
     Event::new(clock::new_event_id(at_ms), kind, at_ms, by)
 }
 
-/// What the pointer named after the last move that is known, whoever made it.
+/// The target of the pointer's last known move, by any program.
 async fn last_move(store: &TenantStore, lineage: &Lineage) -> Result<Option<String>> {
     let events = log(store, lineage, Some(LOOK_BACK)).await?;
     Ok(events.into_iter().filter_map(|event| event.ok()?.to_sha256_prefix).last())

@@ -1,10 +1,10 @@
 //! Finds out which packs are there, for a write that is about to refer to them.
 //!
-//! Asked under the write's lease, and after it has read what is condemned. A pack that is there
+//! Asked under the write's lease, and after it has read the condemned documents. A pack that is there
 //! then, and that no document names, can only be condemned by a document that waits for the
-//! lease. What a live record names, read at such a moment, need not be asked for: to be deleted
-//! it would have to be in a document by then. So a write asks for what it knows from elsewhere
-//! alone; all packs are listed only where that is one request.
+//! lease. A pack that a live record names, read at such a moment, need not be asked for: to be deleted
+//! it would have to be in a document by then. So a write asks only for the packs it knows from
+//! elsewhere; all packs are listed only where that is one request.
 
 use std::collections::HashSet;
 
@@ -20,8 +20,8 @@ use crate::{
 
 const REQUESTS_AT_ONCE: usize = 16;
 
-/// Looks at the first page of all packs. If there are no more, what is not there is known too,
-/// however that came about.
+/// Looks at the first page of all packs. If that is all of them, every other pack is known to be
+/// missing.
 pub(super) async fn first_page(store: &TenantStore, known: &DedupIndex) -> Result<()> {
     let page = store.bucket.list(&layout::packs(&store.tenant), Depth::All, None).await?;
     let packs = page.entries.iter().filter_map(|entry| entry.key.name().parse().ok());

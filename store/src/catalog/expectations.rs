@@ -1,4 +1,4 @@
-//! Reads what is expected of a profile, and changes it by compare-and-swap.
+//! Reads the expectations of a profile, and changes them by compare-and-swap.
 
 use super::{cas, clock};
 use crate::{
@@ -11,23 +11,23 @@ use crate::{
 
 const ATTEMPTS: u32 = 5;
 
-/// What is expected; `None` if nobody has ever said anything.
+/// The expectations of a profile; `None` if nobody has ever set any.
 pub async fn read(store: &TenantStore, name: &ProfileName) -> Result<Option<Expectations>> {
     let Some((bytes, _)) = get(store, name).await? else { return Ok(None) };
     decode(name, &bytes).map(Some)
 }
 
-/// What a change did.
+/// The outcome of a change.
 #[derive(Clone, Debug)]
 pub struct Changed {
-    /// What is expected now.
+    /// The expectations after it.
     pub expectations: Expectations,
     /// Whether anything was different before.
     pub changed: bool,
 }
 
-/// Changes what is expected, whatever others do to it meanwhile. `change` says whether it did
-/// anything. If `anew`, it begins with nothing, whatever there is, readable or not.
+/// Changes the expectations, beside other changes at the same time. `change` says whether it did
+/// anything. If `anew`, it begins with nothing, even if there is a document, readable or not.
 pub async fn change(
     store: &TenantStore,
     name: &ProfileName,

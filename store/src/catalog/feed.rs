@@ -1,9 +1,10 @@
-//! `feed` tells what has happened in tenants, in the order in which the store has learnt of it.
+//! `feed` tells the events of tenants, in the order in which the store has learnt of them.
 //!
-//! Events are named by the clocks of the hosts that wrote them, which may be wrong: one that is stored now may have
-//! an older name than one that was read before. So the feed goes by when the store has them, in whole seconds by its
-//! own clock, and by their names within a second. It leaves out the last two seconds: by then a listing shows all
-//! that belongs to a second, and whoever goes on after an event misses nothing.
+//! Events are named by the clocks of the hosts that wrote them, which may be wrong: one that is stored now
+//! may have an older name than one that was read before. So the feed orders them by the time at which the
+//! store has them, in whole seconds of its own clock, and by their names within a second. It leaves out the
+//! last two seconds: by then a listing shows all events of a second, and a reader that goes on after an event
+//! misses nothing.
 
 use std::{
     collections::HashSet,
@@ -33,7 +34,7 @@ const BY_ITSELF: u64 = 20 * 3600;
 /// How long the events of tenants and of the store are kept.
 pub const KEPT_FOR: Duration = Duration::from_secs(400 * 86_400);
 
-/// Whose event it is: of a lineage, of a tenant, or of the store.
+/// The owner of an event: a lineage, a tenant, or the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// Something has happened to a pointer or a lock.
@@ -44,12 +45,12 @@ pub enum Subject {
     Store,
 }
 
-/// An event, and whose it is.
+/// An event, with its owner.
 #[derive(Clone, Debug)]
-pub struct Told {
-    /// Whose event it is.
+pub struct OwnedEvent {
+    /// The owner of the event.
     pub of: Subject,
-    /// What has happened.
+    /// The event itself.
     pub event: Event,
 }
 
@@ -57,7 +58,7 @@ pub struct Told {
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// In the order of the feed.
-    pub events: Vec<Told>,
+    pub events: Vec<OwnedEvent>,
     /// The last event that was looked at, to go on after it; `None` if there was none.
     pub last: Option<EventId>,
     /// How many could not be read.
@@ -138,7 +139,7 @@ async fn look(
     Ok(Some(page))
 }
 
-/// The last event of the feed, if there is one: whoever goes on after it learns what happens from now on.
+/// The last event of the feed, if there is one: a reader that goes on after it learns all later ones.
 pub async fn newest(tenants: &[TenantStore], store: Option<&Store>) -> Result<Option<EventId>> {
     let listed = listed(tenants, store).await?;
     let now = now(tenants, store).await;
@@ -213,7 +214,7 @@ async fn read_merged(store: &TenantStore, listed: &mut Vec<Listed>) -> Result<()
     Ok(())
 }
 
-async fn fetched(listed: Listed) -> Result<Told> {
+async fn fetched(listed: Listed) -> Result<OwnedEvent> {
     let Listed { of, source, .. } = listed;
     let event = match source {
         Source::Read(event) => *event,
@@ -222,7 +223,7 @@ async fn fetched(listed: Listed) -> Result<Told> {
             Event::decode(&object.bytes).map_err(|error| error.of(&key))?
         }
     };
-    Ok(Told { of, event })
+    Ok(OwnedEvent { of, event })
 }
 
 fn second(time: SystemTime) -> u64 {

@@ -23,7 +23,7 @@ const REQUESTS_AT_ONCE: usize = 16;
 pub struct ForeignArchive {
     /// The short name of the archive.
     pub sha256_prefix: String,
-    /// What is said of it, if that can be read.
+    /// Its manifest, or the reason why it cannot be read.
     pub manifest: Result<Manifest>,
 }
 
@@ -63,8 +63,8 @@ pub async fn find(store: &TenantStore, lineage: &Lineage, prefix: &str) -> Resul
     }
 }
 
-/// The short names of archives that records name, whatever became of these. A record that cannot
-/// be read names none here: whoever removes something asks more strictly.
+/// The short names of archives that records name, whether or not these are there. A record that cannot
+/// be read names none here: a removal asks more strictly.
 async fn of_records(store: &TenantStore, lineage: &Lineage) -> Result<HashSet<String>> {
     let records = records::list(store, lineage).await?;
     let named = records.iter().flatten().flat_map(|record| record.archives());

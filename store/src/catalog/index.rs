@@ -18,7 +18,7 @@ const REQUESTS_AT_ONCE: usize = 8;
 /// Many tiny indexes are many requests: the newest will do until a collection merges them.
 const MAX_INDEXES: usize = 256;
 
-/// What was used of the tenant's indexes.
+/// The use that was made of the tenant's indexes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexUse {
     /// How many indexes were read.
@@ -27,7 +27,7 @@ pub struct IndexUse {
     pub left_out: u64,
 }
 
-/// What indexes say, and which they were.
+/// The contents of the indexes that were read, and their names.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// Where each chunk lies.
@@ -42,10 +42,10 @@ pub async fn load(store: &TenantStore, budget: u64) -> Result<Loaded> {
     of_entries(store, list(store).await?, budget).await
 }
 
-/// Loads them again if one that was `loaded` has changed, or is gone: a repair may have taken out what is
-/// lost. Whoever changes an index changes its length.
+/// Loads them again if one that was `loaded` has changed, or is gone: a repair may have taken lost chunks
+/// out. A change of an index changes its length.
 ///
-/// To be asked once a write has its lease: a repair takes what is lost out of the indexes before it
+/// Called once a write has its lease: a repair takes lost chunks out of the indexes before it
 /// looks for writes that it has to revoke. So one that missed the lease was done with the indexes.
 pub async fn load_again(store: &TenantStore, loaded: &Loaded, budget: u64) -> Result<Option<Loaded>> {
     let entries = list(store).await?;

@@ -1,4 +1,4 @@
-//! Keeps what servers do for the store as a whole: one document for each job, which any of them reads.
+//! Keeps the jobs of the store as a whole: one document for each, which any server reads.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -33,7 +33,7 @@ const SPARE: usize = 50;
 pub struct StoredJob {
     /// The document.
     pub job: Job,
-    /// What a replacement must name.
+    /// The version that a replacement must name.
     pub version: Version,
     /// How long ago it was written, by the store's clock.
     pub age: Duration,
@@ -59,8 +59,8 @@ pub async fn begin(store: &Store, job: &Job) -> Result<StoredJob> {
     get(store, job.id).await?.ok_or_else(|| Error::NotFound { what: format!("job {}", job.id) })
 }
 
-/// Changes a job, whatever others write meanwhile, unless `change` says that there is nothing to change.
-/// The job as it is then; `None` if there is none.
+/// Changes a job, beside other writes at the same time, unless `change` says that there is nothing to change.
+/// Returns the job as it is then; `None` if there is none.
 pub async fn change(
     store: &Store,
     id: JobId,
@@ -122,9 +122,9 @@ pub async fn list(
     Ok(listed)
 }
 
-/// Removes old jobs once there are too many. Those who have asked for most of one kind lose their oldest, so that
-/// what is done every few minutes takes no room from what is done once in a night, and no tenant from another.
-/// A job that goes on stays.
+/// Removes old jobs once there are too many. Callers who have asked for most of one kind lose their oldest,
+/// so that frequent jobs take no room from nightly ones, and no tenant from another. A job that goes on
+/// stays.
 pub async fn sweep(store: &Store) -> Result<()> {
     let ids = ids(store).await?;
     let mut count = ids.len();

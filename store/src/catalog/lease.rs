@@ -1,10 +1,10 @@
 //! `WriteLease` holds the record of a write, which is born as its lease, so that exactly one of publishing
 //! and revoking can win, on one key.
 //!
-//! Order: create the record as `writing`; only then read what is barred, find out whether what is to be referred
-//! to is there, and upload data; then upload metadata, which refers to things; replace the record by the live one
-//! against our own last version. Killed anywhere before that
-//! last step, nothing has happened but some garbage for the next collection.
+//! Order: create the record as `writing`; only then read the condemned documents, find out whether the packs
+//! to refer to are there, and upload data; then upload metadata, which refers to packs; replace the record by
+//! the live one against our own last version. Killed anywhere before that last step, nothing has happened but
+//! some garbage for the next collection.
 
 mod keeper;
 pub(crate) mod revocation;
@@ -73,7 +73,7 @@ pub struct WriteLease {
     stored_before: AtomicU64,
     /// The first page of them was looked at.
     looked: OnceCell<()>,
-    /// What is barred was read.
+    /// Set once the barred packs were read.
     learned: OnceCell<()>,
     /// Whether it is renewed by itself.
     is_kept: bool,
@@ -89,7 +89,7 @@ struct Held {
     /// A renewal of which it is not known whether it was applied, or ever will be.
     unsure: Option<Vec<u8>>,
     is_revoked: bool,
-    /// Goes with what it renews.
+    /// Ends with the lease that it renews.
     keeper: Option<LeaseRenewer>,
 }
 
@@ -112,7 +112,7 @@ impl Held {
 pub struct DurableWrite {
     /// The write whose packs these are.
     pub write: RecordId,
-    /// What the write uploaded: packs, meta pack, index.
+    /// The uploaded bytes: packs, meta pack, index.
     pub stored_bytes: u64,
 }
 
@@ -147,19 +147,19 @@ impl WriteLease {
         Self { is_kept: true, ..self }
     }
 
-    /// Refuses to store more than the tenant may. To know what it has stored takes a list of
+    /// Refuses to store more than the tenant may. To know how much it has stored takes a list of
     /// all its packs.
     pub fn within(self, quota_bytes: Option<u64>) -> Self {
         Self { quota_bytes, lists_packs: self.lists_packs || quota_bytes.is_some(), ..self }
     }
 
     /// Lists all packs when it is taken: for a write that reads its source once, and so has to
-    /// know before that what it may refer to.
+    /// know before that which packs it may refer to.
     pub(crate) fn listing_packs(self) -> Self {
         Self { lists_packs: true, ..self }
     }
 
-    /// Without some of the rules, to show what they are for.
+    /// Without some of the rules, to show their purpose.
     #[cfg(any(test, feature = "test-support"))]
     pub fn with_rules(self, rules: Rules) -> Self {
         Self { rules, ..self }
@@ -187,7 +187,7 @@ impl WriteLease {
         Ok(len)
     }
 
-    /// Says what these packs hold, all of which are there. How large that is: nothing, if there are none.
+    /// Uploads the index of these packs, all of which are there; returns its length, 0 if there are no packs.
     pub(crate) async fn upload_index(&self, packs: Vec<IndexPack>) -> Result<u64> {
         if packs.is_empty() {
             return Ok(0);
@@ -283,7 +283,7 @@ impl WriteLease {
         }
     }
 
-    /// Only once the lease exists: what is condemned from then on waits for it.
+    /// Only once the lease exists: a collection that condemns from then on waits for it.
     async fn learn_what_is_barred(&self) -> Result<()> {
         self.learned.get_or_try_init(|| self.read_what_is_barred()).await.map(|_| ())
     }
@@ -325,9 +325,10 @@ impl WriteLease {
         Ok(all)
     }
 
-    /// Looks again at a snapshot that has an earlier state of what is stored. The packs that it names are there while it is
-    /// a snapshot; if it is none any more, or was moved or damaged since, the write refers to nothing that only it has.
-    /// Only once it is open: then what was condemned before is known, and what is condemned later waits for the lease.
+    /// Looks again at a snapshot that has an earlier state of the same work. The packs that it names are
+    /// there while it is a snapshot; if it is none any more, or was moved or damaged since, the write refers
+    /// to nothing that only it has. Only once the lease is there: packs condemned before are known then, and
+    /// later collections wait for the lease.
     pub async fn look_at_earlier(&self, earlier: &Record) -> Result<()> {
         match records::current(&self.store, &earlier.lineage(), earlier.record).await {
             Ok(now) if now.state == State::Live && now.generation == earlier.generation => match now.damage {
@@ -370,7 +371,7 @@ impl WriteLease {
 
 #[async_trait]
 impl WriteSession for WriteLease {
-    /// What was uploaded by then is garbage of a write that is given up.
+    /// Refusal gives the write up: its uploads so far become garbage.
     fn allow(&self, new_bytes: u64) -> Result<()> {
         let Some(quota) = self.quota_bytes else { return Ok(()) };
         let total = self.stored_before.load(Ordering::Relaxed).saturating_add(new_bytes);
@@ -393,7 +394,8 @@ impl WriteSession for WriteLease {
         Ok(write)
     }
 
-    /// Data refers to nothing, so it does not wait for what is barred; for a quota, it waits for the list of packs.
+    /// Data refers to nothing, so it does not wait for the barred packs; for a quota, it waits for the list
+    /// of packs.
     async fn open_for_data(&self) -> Result<RecordId> {
         if self.lists_packs { self.open().await } else { self.begin().await }
     }
@@ -445,7 +447,7 @@ async fn replace_own(
     }
 }
 
-/// What is too much for a reader is refused before it is written, not after.
+/// Refuses a record that is too large for readers before it is written, not after.
 fn readable(record: &Record) -> Result<Vec<u8>> {
     record.encode_readable().map_err(|error| Error::InvalidInput {
         what: format!("the record {} cannot be written: {error}", record.record),

@@ -36,13 +36,13 @@ impl LineageHandle {
         Self { clock, ..self }
     }
 
-    /// Without some of the rules, to show what they are for.
+    /// Without some of the rules, to show their purpose.
     #[cfg(any(test, feature = "test-support"))]
     pub fn with_rules(self, rules: Rules) -> Self {
         Self { rules, ..self }
     }
 
-    /// Which lineage this is about.
+    /// The lineage that this handle moves.
     pub fn lineage(&self) -> &Lineage {
         &self.lineage
     }

@@ -1,5 +1,5 @@
-//! `metrics` keeps what programs have counted: reports that they put into the store, and the totals that one server at
-//! a time folds them into.
+//! `metrics` keeps the counts of programs: reports that they put into the store, and the totals that one
+//! server at a time folds them into.
 //!
 //! A report is counted once. The totals name the reports that they hold, and are replaced by compare-and-swap; a report
 //! is deleted only once the totals that name it are stored. So a server that dies between the two leaves a report that
@@ -21,7 +21,7 @@ use crate::{
 pub struct StoredTotals {
     /// The document.
     pub totals: MetricsTotals,
-    /// What a replacement must name; `None` if there is no document yet.
+    /// The version that a replacement must name; `None` if there is no document yet.
     version: Option<Version>,
 }
 
@@ -30,7 +30,7 @@ pub fn new_id() -> ReportId {
     ReportId::from_parts(clock::unix_ms(), id::random())
 }
 
-/// Puts a report into the store. Sent once: whoever reports has better things to do than to wait.
+/// Puts a report into the store. Sent once: a program that reports has better things to do than to wait.
 pub async fn put_report(bucket: &dyn Bucket, report: &MetricsReport) -> Result<()> {
     let key = layout::metrics_report(report.id);
     Ok(put_unique_once(bucket, &key, report.encode().into()).await?)
@@ -65,7 +65,7 @@ pub async fn forget_report(store: &Store, id: ReportId) -> Result<()> {
     Ok(store.bucket().delete(&layout::metrics_report(id)).await?)
 }
 
-/// What all programs have counted so far.
+/// The counts of all programs so far.
 pub async fn totals(store: &Store) -> Result<StoredTotals> {
     let key = layout::metrics_totals();
     match store.bucket().get(&key, limits::METRICS_TOTALS).await {

@@ -1,4 +1,4 @@
-//! Keeps what exists and which of it is current: tenants, records, pointers, locks, events.
+//! Keeps tenants, records, pointers, locks and events: which snapshots there are, and which is current.
 
 mod archives;
 pub(crate) mod cas;

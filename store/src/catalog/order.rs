@@ -6,8 +6,8 @@
 //! replaced it since. Such a one is taken for as young as any of the two says, and placed where
 //! the earlier says.
 //!
-//! Nobody builds on what is not there yet, so a snapshot comes after its parent, whatever any
-//! clock says.
+//! No write builds on a snapshot that is not there yet, so a snapshot comes after its parent, in spite of
+//! any clock.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ impl Place {
     }
 }
 
-/// A record, and what is to be thought of its times.
+/// A record, with the time and the place that order it.
 #[derive(Clone, Debug)]
 pub(crate) struct Dated {
     pub record: Record,

@@ -1,4 +1,4 @@
-//! Gives servers turns at work that is due again and again: each turn goes to one of them.
+//! Gives servers turns at periodic jobs: each turn goes to one server.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ const SOONER: u64 = 8;
 /// A turn that begins so far in the future was taken when the store's clock was wrong.
 const MOST_AHEAD_MS: u64 = 300_000;
 
-/// What came of a turn that was not done, because its server was told to stop.
+/// The result of a turn whose server was told to stop before it was done.
 pub const STOPPED: &str = "stopped";
-/// What came of a turn whose job could not begin.
+/// The result of a turn whose job could not begin.
 pub const NOT_BEGUN: &str = "not begun";
 
 /// A schedule as the store has it.
@@ -136,7 +136,7 @@ pub async fn is_ours(store: &Store, turn: &Turn) -> Result<bool> {
     Ok(get(store, &turn.name).await?.is_some_and(|found| found.schedule.fence == turn.fence))
 }
 
-/// Writes down what came of a turn, unless somebody has taken the next one.
+/// Writes down the outcome of a turn, unless somebody has taken the next one.
 pub async fn end(store: &Store, turn: &Turn, outcome: &str) -> Result<()> {
     let key = layout::schedule(&turn.name)?;
     for _ in 0..ATTEMPTS {

@@ -6,11 +6,11 @@
 //! until the session is stored, discarded or found to be empty, and which holds for [`TTL`]
 //! after it was last renewed.
 //!
-//! It protects the record, in whatever generation: a session follows chunks that are moved. So
+//! It protects the record, in any generation: a session follows chunks that are moved. So
 //! it counts once its record was seen live after the root was written, as with any pin; or at
 //! once, if the record only becomes live later, as that of a commit does.
 //!
-//! Each is written under a name of its own, below the session's: whoever finishes the session
+//! Each is written under a name of its own, below the session's: the process that finishes the session
 //! finds them there, however many processes have worked on it.
 
 use std::{sync::Arc, time::Duration};
@@ -29,14 +29,14 @@ use crate::{
 };
 
 /// How long a root holds after it was last renewed: long enough for somebody to come back from
-/// a holiday and rescue what a host still has.
+/// a holiday and rescue the changes on a host.
 pub const TTL: Duration = Duration::from_secs(30 * 86_400);
 /// How often the daemon of a mount renews it.
 pub const RENEW_EVERY: Duration = Duration::from_secs(6 * 3600);
 /// A deletion that finds the root takes its first step back; that is waited for.
 const ATTEMPTS: u32 = 5;
 
-/// Whose root it is.
+/// The owner of a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The session that is not finished.
@@ -70,7 +70,7 @@ impl Roots {
         Self { store, owner, rules: Rules::ALL, marks: Mutex::default() }
     }
 
-    /// Without some of the rules, to show what they are for.
+    /// Without some of the rules, to show their purpose.
     #[must_use]
     pub fn with_rules(self, rules: Rules) -> Self {
         Self { rules, ..self }
@@ -156,7 +156,7 @@ impl Roots {
         *marks = kept;
     }
 
-    /// Writes every root anew, and removes what it replaces.
+    /// Writes every root anew, and removes the old ones.
     pub async fn renew(&self) -> Result<()> {
         let mut marks = self.marks.lock().await;
         for mark in marks.iter_mut() {
@@ -235,7 +235,7 @@ pub async fn forget(store: &TenantStore, session: RecordId) -> Result<usize> {
     Ok(keys.len())
 }
 
-/// Who needs a snapshot, by the pins there are.
+/// The session or mount that needs a snapshot, according to `pins`.
 pub fn needed(pins: &[pins::FoundPin], record: RecordId) -> Option<Needed> {
     let holding = || pins.iter().filter(|found| found.holds && found.pin.record == record);
     match holding().find_map(|found| found.pin.session.as_ref()) {

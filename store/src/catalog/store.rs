@@ -1,8 +1,8 @@
 //! `Store` opens a store, and a tenant in it.
 //!
 //! A store is probed when it is made; the verdict is kept in its configuration, so that
-//! later opens do not pay for it. Who opens it for writing and finds another server there
-//! than any that was judged probes again, and adds the verdict. A tenant's configuration
+//! later opens do not pay for it. A process that opens it for writing, and finds a server there
+//! that was never judged, probes again, and adds the verdict. A tenant's configuration
 //! repeats what it needs, so that a credential for one tenant suffices for everything but
 //! listing tenants.
 
@@ -63,7 +63,7 @@ pub enum Made {
 }
 
 impl Store {
-    /// `cache_root` is where this host keeps what it learns, if anywhere.
+    /// `cache_root` is this host's directory for its cache, if it has one.
     pub fn new(bucket: Arc<dyn Bucket>, cache_root: Option<PathBuf>) -> Self {
         let probe_handles = vec![Arc::clone(&bucket)];
         let observer = Arc::new(Unobserved);
@@ -82,7 +82,7 @@ impl Store {
         Self { teller: Some(Teller(Arc::new(tell))), ..self }
     }
 
-    /// Tells `observer` what happens to the locks of this store.
+    /// Tells `observer` of the events of this store's locks.
     pub fn observed(self, observer: Arc<dyn StoreObserver>) -> Self {
         Self { observer, ..self }
     }
@@ -135,7 +135,7 @@ impl Store {
         }
     }
 
-    /// What time it is by the store's clock; `None` if it does not tell.
+    /// The time of the store's clock; `None` if it does not tell.
     pub async fn now(&self) -> Option<SystemTime> {
         let asked = self.bucket.get(&layout::store_config(), limits::CONFIG).await;
         asked.ok().map(|object| object.stamp.now)
@@ -176,7 +176,7 @@ impl Store {
         Ok(self.scoped(tenant, config))
     }
 
-    /// A tenant that may have been deleted, for those who end that.
+    /// A tenant that may have been deleted, for the verbs that finish or undo that.
     pub async fn tenant_or_tombstone(&self, tenant: &Tenant) -> Result<TenantStore> {
         let found = self.tenant_config(tenant).await?;
         let (config, _) = found.ok_or_else(|| Error::NotFound { what: format!("tenant {tenant}") })?;
@@ -184,7 +184,7 @@ impl Store {
         Ok(self.scoped(tenant, config))
     }
 
-    /// A tenant that pstore does not know, for those who list what other programs have stored for it. Its
+    /// A tenant that pstore does not know, for listing the archives of other programs. Its
     /// key is nobody's: nothing may be written with it.
     pub fn unknown_tenant(&self, tenant: &Tenant) -> TenantStore {
         let config = new_config(
@@ -197,8 +197,8 @@ impl Store {
         TenantStore { cache: None, ..self.scoped(tenant, config) }
     }
 
-    /// Changes what the tenant's configuration says of its deletion, unless `change` says that it
-    /// is as it should be; the tenant as it is then.
+    /// Changes the deletion in the tenant's configuration, unless `change` says that it
+    /// is as it should be; returns the tenant as it is then.
     pub async fn change_deletion(
         &self,
         tenant: &Tenant,
@@ -270,7 +270,7 @@ impl Store {
     }
 
     /// Probes a server that was not judged yet, and adds the verdict to the tenant's own
-    /// configuration: that is what every writer reads, and every writer may write it.
+    /// configuration: every writer reads that, and every writer may write it.
     async fn judged_again(
         &self,
         tenant: &Tenant,

@@ -1,6 +1,6 @@
 //! Reads and writes the tombstones of profiles and tenants that were deleted.
 //!
-//! Whoever makes a profile's first snapshot current looks for a tombstone, after its own lock or
+//! A process that makes a profile's first snapshot current looks for a tombstone, after its own lock or
 //! its own record is there. A deletion writes the tombstone first and lists what there is after
 //! that. So one of the two always sees the other.
 
@@ -22,9 +22,9 @@ use crate::{
 /// A tombstone as it was read or written last.
 #[derive(Clone, Debug)]
 pub struct FoundTombstone {
-    /// What the tombstone says.
+    /// The tombstone itself.
     pub tombstone: Tombstone,
-    /// What a replacement must name.
+    /// The version that a replacement must name.
     pub version: Version,
     /// Since it was last written, by the store's clock.
     pub age: Duration,
@@ -57,7 +57,7 @@ pub(crate) async fn require_none(store: &TenantStore, name: &ProfileName) -> Res
     }
 }
 
-/// What to say of something that was deleted.
+/// The error for something that was deleted.
 pub fn refusal(what: String, deletion: &Deletion) -> Error {
     Error::Deleted { what, deleted: Box::new(deletion.told()) }
 }
@@ -73,7 +73,7 @@ async fn of_tenant(store: &TenantStore) -> Result<Option<Deletion>> {
 }
 
 /// Writes the tombstone of a profile. If there is one of a deletion that was cut short, that one
-/// stays: what it says was decided first.
+/// stays: it was decided first.
 pub async fn begin(store: &TenantStore, name: &ProfileName, deletion: &Deletion) -> Result<FoundTombstone> {
     let key = layout::tombstone(name);
     let tombstone = Tombstone::new(name, deletion.clone());
@@ -122,8 +122,8 @@ pub async fn remove(store: &TenantStore, name: &ProfileName, version: &Version) 
     }
 }
 
-/// Whether the store removes an object only if it is what was read. Where it does not, a removal
-/// may arrive late, and hit what has taken the place of what it was meant for.
+/// Whether the store removes an object only if its version is the given one. Where it does not, a removal
+/// may arrive late, and hit an object that has taken the place of the one it was meant for.
 pub(crate) async fn removes_on_condition(store: &TenantStore) -> Result<bool> {
     let nobodys = layout::probe(&store.tenant).key("nothing")?;
     match store.bucket.delete_if(&nobodys, &Version::new("none")).await {

@@ -21,8 +21,8 @@ use crate::{
 };
 
 impl LineageHandle {
-    /// Puts a tombstone in the place of the record `target`, which is damaged: what only that
-    /// snapshot needed goes with the next collection. Refuses if the record can be read, or if a
+    /// Puts a tombstone in the place of the record `target`, which is damaged: packs that only its
+    /// snapshot needed go with the next collection. Refuses if the record can be read, or if a
     /// newer pstore wrote it, or if somebody relies on the snapshot.
     pub async fn give_up(&self, target: RecordId, reason: &str) -> Result<Record> {
         let version = self.may_give_up(target).await?;
@@ -83,7 +83,7 @@ impl LineageHandle {
         }
     }
 
-    /// What is left of a snapshot of which nothing is known but its name.
+    /// The tombstone of a snapshot of which only the name is known.
     fn tombstone(&self, target: RecordId) -> Record {
         let (version, minor, writer) = record::versions();
         Record {

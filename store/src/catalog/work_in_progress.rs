@@ -1,6 +1,6 @@
 //! Names the work in progress of a lineage in `wip.json`, and forgets it.
 //!
-//! The document is a hint: the snapshot that it names says itself what it is, by its tag. A hint that is missing, damaged
+//! The document is a hint: the tag of the snapshot that it names decides. A hint that is missing, damaged
 //! or late costs nobody a snapshot.
 
 use bytes::Bytes;
@@ -23,7 +23,7 @@ const ATTEMPTS: u32 = 5;
 /// The hint, as it was read.
 #[derive(Clone, Debug)]
 pub struct Hint {
-    /// What it says.
+    /// The content of the hint.
     pub wip: WorkInProgress,
     version: Version,
 }

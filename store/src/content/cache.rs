@@ -1,4 +1,4 @@
-//! `Cache` keeps what this host has learnt about a tenant: indexes, metadata, file states.
+//! `Cache` keeps this host's knowledge of a tenant: indexes, metadata, file states.
 //!
 //! Safe for any number of processes: files are written aside and renamed, each carries
 //! its own checksum, and one that is missing, stale or damaged costs time and nothing
@@ -17,7 +17,7 @@ use crate::{id, id::StoreId, name::Tenant};
 
 const CHECK_LEN: usize = 32;
 
-/// What a cached file is about.
+/// The kinds of cached files, by their contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheKind {
     /// Indexes, by the write that made them.
@@ -30,7 +30,7 @@ pub enum CacheKind {
     Swept,
     /// Records that have ended, by lineage.
     Ended,
-    /// What is in packs of writes that have not ended, by pack.
+    /// Contents of the packs of writes that have not ended, by pack.
     Unfinished,
     /// Roots and segments of large trees, by their ids.
     Segment,
@@ -132,12 +132,12 @@ impl Cache {
         });
     }
 
-    /// A cached file, to be read bit by bit. Whoever reads it finds out by itself whether it is whole.
+    /// A cached file, to be read bit by bit. The reader finds out by itself whether it is whole.
     pub fn open(&self, shelf: CacheKind, name: &str) -> Option<fs::File> {
         fs::File::open(self.path(shelf, name)).ok()
     }
 
-    /// Remembers what `write` writes, bit by bit. A failure is logged: the cache is a convenience.
+    /// Keeps the bytes of `write` as a file. A failure is logged: the cache is a convenience.
     pub fn write_with(
         &self,
         shelf: CacheKind,
@@ -149,7 +149,7 @@ impl Cache {
         }
     }
 
-    /// What this user has put on a shelf, newest first.
+    /// The files of one kind that this user has cached, newest first.
     pub(super) fn list_own(&self, shelf: CacheKind) -> Vec<Listed> {
         let Ok(folder) = fs::read_dir(self.root.join(shelf.folder())) else { return Vec::new() };
         let user = rustix::process::geteuid().as_raw();

@@ -11,10 +11,10 @@ use crate::{
     id::{ChunkId, ChunkKey},
 };
 
-/// A chunk that somebody may want: what it is, and where it lies.
+/// A chunk that somebody may want: its id and length, and its location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// What names the chunk.
+    /// The chunk's id.
     pub id: ChunkId,
     /// How many bytes it has uncompressed.
     pub raw_len: u32,
@@ -35,7 +35,7 @@ pub(crate) fn locations_by_id(entries: &[Entry], locations: Vec<Location>) -> Lo
     known
 }
 
-/// The bytes of a chunk. Only what was checked against its id becomes one.
+/// The bytes of a chunk, checked against its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk(Bytes);
 

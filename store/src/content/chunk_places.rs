@@ -1,4 +1,4 @@
-//! `ChunkPlaces` finds chunks in the packs of one write, in a few bytes for each: the packs' own lists have the rest.
+//! `ChunkPlaces` finds chunks in the packs of one write, with a few bytes for each and the packs' own lists.
 
 use std::collections::HashMap;
 

@@ -55,8 +55,8 @@ impl Chunker {
         len
     }
 
-    /// Hands on each complete chunk at the front of `bytes`, and says how much that was; what
-    /// is left is too short to be cut before more is known. With `last`, nothing is left.
+    /// Hands on each complete chunk at the front of `bytes`, and returns their length; the rest
+    /// is too short to be cut before more is known. With `last`, there is no rest.
     pub fn cut_all<E>(
         &self,
         bytes: &[u8],

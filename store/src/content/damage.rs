@@ -33,13 +33,13 @@ impl DamagedFrames {
         self.frames.insert((pack, offset));
     }
 
-    /// Takes in what `other` knows.
+    /// Takes in the damage that `other` knows.
     pub fn add(&mut self, other: &Self) {
         self.packs.extend(&other.packs);
         self.frames.extend(&other.frames);
     }
 
-    /// Takes out what is lost of one pack.
+    /// Takes out the damage of one pack.
     pub fn take(&mut self, pack: PackId) -> Self {
         let packs = self.packs.take(&pack).into_iter().collect();
         let frames: BTreeSet<(PackId, u64)> =
@@ -75,7 +75,7 @@ impl DamagedFrames {
         self.packs.contains(&pack) || self.frames.contains(&(pack, offset))
     }
 
-    /// Whether what lies there cannot be relied on.
+    /// Whether the frame at `location` cannot be relied on.
     pub fn holds(&self, location: &Location) -> bool {
         self.has(location.pack, location.offset)
     }

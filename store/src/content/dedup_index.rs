@@ -1,11 +1,10 @@
 //! `DedupIndex` finds the chunks that need not be stored again, and where they lie.
 //!
-//! First what the snapshot is built on holds, then an earlier state of the same changes, then the tenant's index, then what this host has stored
-//! for writes that have not ended. The index is
-//! fetched in the background and waited for only when the first chunk is missing from the
-//! base. A pack that a collection has condemned, or that is not there, is barred: nothing
-//! may refer to it anew. Nor to what a check has found damaged, but for those who cannot have
-//! it from anywhere else.
+//! The order: the base's chunks, then those of an earlier state of the same changes, then the tenant's index,
+//! then packs that this host has stored for writes that have not ended. The index is fetched in the
+//! background and waited for only when the first chunk is missing from the base. A pack that a collection has
+//! condemned, or that is not there, is barred: nothing may refer to it anew. Nor to chunks that a check has
+//! found damaged, but for writers that cannot have them from anywhere else.
 
 use std::{
     collections::HashSet,
@@ -24,25 +23,25 @@ use crate::{
     id::{ChunkId, PackId},
 };
 
-/// What a write knows of chunks that are stored already.
+/// A write's knowledge of the chunks that are stored already.
 #[derive(Debug, Default)]
 pub struct DedupIndex {
     base: RwLock<Locations>,
     /// Where chunks of the base are since they were moved, as far as that is known.
     moved: RwLock<Locations>,
-    /// Where an earlier state of what is stored has chunks that the base has not.
+    /// The locations of an earlier state's chunks that the base has not.
     earlier: RwLock<Locations>,
     /// Whether anything was found there.
     uses_earlier: AtomicBool,
     index: OnceLock<Locations>,
-    /// What the indexes said when they were looked at again.
+    /// The locations that the indexes gave when they were read again.
     renewed: RwLock<Option<Locations>>,
     /// Whether anything was found by an index.
     uses_index: AtomicBool,
     arriving: Mutex<Option<oneshot::Receiver<Locations>>>,
     unfinished: Unfinished,
     barred: RwLock<HashSet<PackId>>,
-    /// What of the base is damaged.
+    /// The base's damaged frames.
     lost: RwLock<DamagedFrames>,
     /// All packs that exist, once that is known.
     existing: RwLock<Option<HashSet<PackId>>>,
@@ -62,12 +61,12 @@ impl DedupIndex {
         self.base.write().extend(locations);
     }
 
-    /// There an earlier state of what is stored has its chunks.
+    /// Learns the chunks of an earlier state of the same work.
     pub fn learn_earlier(&self, locations: Locations) {
         self.earlier.write().extend(locations);
     }
 
-    /// Nothing may refer to where that has them: whoever was told so looks again.
+    /// Forgets these locations: nothing may refer to them, and a write that got one looks again.
     pub fn forget_earlier(&self) {
         self.earlier.write().clear();
     }
@@ -92,27 +91,27 @@ impl DedupIndex {
         *self.renewed.write() = Some(locations);
     }
 
-    /// With what is known to be damaged.
+    /// With the damage that is known.
     pub fn without(self, lost: DamagedFrames) -> Self {
         Self { lost: RwLock::new(lost), ..self }
     }
 
-    /// With what this host has stored for writes that have not ended.
+    /// With the packs that this host has stored for writes that have not ended.
     pub fn beside(self, unfinished: Unfinished) -> Self {
         Self { unfinished, ..self }
     }
 
-    /// What this host had stored for writes that were cut short.
+    /// The packs that this host had stored for writes that were cut short.
     pub fn unfinished(&self) -> &Unfinished {
         &self.unfinished
     }
 
-    /// What is known to be damaged.
+    /// The frames that are known to be damaged.
     pub fn lost(&self) -> DamagedFrames {
         self.lost.read().clone()
     }
 
-    /// Another look was taken at the base: this is what is damaged of it now.
+    /// Takes the base's damage, as another look has found it.
     pub(crate) fn learn_lost(&self, lost: DamagedFrames) {
         *self.lost.write() = lost;
     }
@@ -135,12 +134,12 @@ impl DedupIndex {
             .or_else(|| self.usable(self.unfinished.locate(id)))
     }
 
-    /// Whether a write may refer to whatever this pack holds: it is there, is not barred, and nothing of it is damaged.
+    /// Whether a write may refer to all of this pack: it is there, not barred, and nothing of it is damaged.
     pub fn is_sound(&self, pack: &PackId) -> bool {
         !self.is_unsure(pack) && !self.is_barred(pack) && !self.lost.read().touches(pack)
     }
 
-    /// Where a damaged chunk of the base lies, for those who have it from nowhere else. That its
+    /// Where a damaged chunk of the base lies, for writers that have it from nowhere else. That its
     /// pack is gone is no reason: nothing can go that is not there.
     pub(crate) fn locate_lost(&self, id: &ChunkId) -> Option<Location> {
         let places = [self.moved(id), self.in_base(id)];

@@ -1,4 +1,4 @@
-//! `KnownObjects` keeps what was read of objects in memory, for as long as the store lists them as they were then.
+//! `KnownObjects` keeps decoded objects in memory, for as long as the store lists them as they were then.
 //!
 //! Some stores list times in whole seconds, and an object may be rewritten with the same size. So one that was
 //! written shortly before it was read is not kept: a later change could be listed alike.
@@ -47,7 +47,7 @@ struct Known<T> {
 }
 
 impl<T: Clone> KnownObjects<T> {
-    /// What was read of the object that is listed so, if it is known.
+    /// The value that was read of the listed object, if it is known.
     pub(crate) fn find(&self, entry: &Entry) -> Option<(T, Stamp)> {
         let mut halves = self.0.lock();
         let is_as = |known: &Known<T>| known.size == entry.size && known.modified == entry.modified;
@@ -60,7 +60,7 @@ impl<T: Clone> KnownObjects<T> {
         Some(found)
     }
 
-    /// Keeps what was read of an object after it was listed so.
+    /// Keeps the value of an object that was read after it was listed so.
     pub(crate) fn learn(&self, entry: &Entry, value: &T, stamp: Stamp) {
         if stamp.age() < SETTLED {
             return;

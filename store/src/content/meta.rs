@@ -36,11 +36,11 @@ use crate::{
 /// How many meta packs one snapshot may be spread over.
 pub const MAX_META_PACKS: usize = 8;
 const REQUESTS_AT_ONCE: usize = 8;
-/// Blobs this close together are fetched with what lies between.
+/// Blobs this close together are fetched with the bytes between.
 pub(super) const MAX_GAP: u64 = 32 * 1024;
 /// Metadata that takes no more than this is fetched whole: its root alone would take as long.
 const SMALL: u64 = 4 << 20;
-/// With what lies between, so many times as many bytes are fetched at most as the segments take.
+/// With the bytes between, so many times as many bytes are fetched at most as the segments take.
 const FETCHED_FOR_EACH: u64 = 2;
 
 /// A tree segment and its table, if they were made just now.
@@ -183,7 +183,7 @@ impl Metadata {
         (self.trees[at].clone(), self.tables[at].clone())
     }
 
-    /// The root, with what each segment covers even if it is of version 1.
+    /// The root, with the span of each segment even if it is of version 1.
     pub(super) fn spanned_root(&self) -> Result<Root> {
         let mut root = self.root.clone();
         if root.is_spanned() {
@@ -219,7 +219,7 @@ impl Metadata {
         Ok((entries, locations))
     }
 
-    /// Segment by segment, its chunks: what they are, how long, and where they lie.
+    /// Segment by segment, its chunks: their ids, lengths and locations.
     pub(crate) fn read_segments(
         &self,
         mut each: impl FnMut(&SegmentRef, Vec<(ChunkId, u32, Location)>) -> Result<()>,
@@ -255,7 +255,7 @@ impl Metadata {
         segments.map(|(segment, bytes)| table_of(segment, bytes)).collect()
     }
 
-    /// Which part of the tree each segment covers. A root of version 1 does not say, so its segments are read.
+    /// The part of the tree that each segment covers. A root of version 1 lacks it, so its segments are read.
     fn spans(&self) -> Result<Vec<Span>> {
         if let Some(spans) = self.root.segments.iter().map(|segment| segment.span.clone()).collect() {
             return Ok(spans);
@@ -351,7 +351,7 @@ fn blobs_of(segment: &SegmentRef) -> (ChunkId, ChunkId) {
     (segment.tree.id, segment.table.id)
 }
 
-/// What all ranges have together.
+/// The length of all ranges together.
 fn fetched_bytes(ranges: &[PackRange]) -> u64 {
     ranges.iter().fold(0, |sum, range| sum.saturating_add(range.len))
 }
@@ -376,7 +376,7 @@ pub(super) fn table_of(segment: &SegmentRef, bytes: &[u8]) -> Result<Vec<Locatio
     }
 }
 
-/// Whether a segment covers what its root says.
+/// Whether a segment has the span that its root says.
 pub(super) fn check_span(segment: &SegmentRef, found: &Span) -> Result<()> {
     match &segment.span {
         Some(said) if *said != (Span { packs: said.packs.clone(), ..found.clone() }) => {

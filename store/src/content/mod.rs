@@ -1,7 +1,7 @@
 //! Cuts, names, compresses, packs and finds chunks, and reads them back.
 //!
-//! Nothing here knows what a profile is. What computes is plain functions on threads;
-//! what waits is async; bounded queues lie between.
+//! Nothing here knows the meaning of a profile. Computing is plain functions on threads;
+//! waiting is async; bounded queues lie between.
 
 pub mod cache;
 pub mod chunk;
@@ -46,15 +46,15 @@ use crate::{
 pub struct TenantStore {
     /// The tenant's objects, and no others.
     pub bucket: Arc<dyn Bucket>,
-    /// Whose part it is.
+    /// The tenant that owns this part of the store.
     pub tenant: Tenant,
     /// The tenant's settings.
     pub config: Arc<TenantConfig>,
     /// Set by every answer.
     pub clock: Arc<StoreClock>,
-    /// Where this host keeps what it has learnt; `None` to learn nothing.
+    /// This host's cache; `None` to learn nothing.
     pub cache: Option<Arc<cache::Cache>>,
-    /// Who hears what happens to locks.
+    /// Hears of everything that happens to locks.
     pub observer: Arc<dyn StoreObserver>,
     /// Records that this process has read.
     pub known_records: Arc<KnownObjects<Record>>,

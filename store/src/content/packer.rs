@@ -26,7 +26,7 @@ pub struct Packer {
 /// A complete pack, ready to be uploaded.
 #[derive(Clone, Debug)]
 pub struct SealedPack {
-    /// Which pack it is.
+    /// The pack's id.
     pub id: PackId,
     /// The whole object.
     pub bytes: Bytes,

@@ -18,7 +18,7 @@ use crate::{
     id::{ChunkId, ChunkKey, PackId},
 };
 
-/// Two wanted chunks this close together are fetched with what lies between.
+/// Two wanted chunks this close together are fetched with the bytes between.
 const MAX_GAP: u64 = 64 * 1024;
 /// A request does not grow beyond this.
 const MAX_RANGE: u64 = 4 << 20;
@@ -45,7 +45,7 @@ impl<'a> Verified<'a> {
         self.0.into_owned()
     }
 
-    /// The bytes, without a copy of those that are stored as they are; `stored` is what was checked.
+    /// The bytes, without a copy of those that are stored as they are; `stored` is the checked frame.
     pub(crate) fn into_shared(self, stored: &'a Bytes) -> Bytes {
         match self.0 {
             Cow::Borrowed(raw) => stored.slice_ref(raw),
@@ -62,21 +62,21 @@ impl std::ops::Deref for Verified<'_> {
     }
 }
 
-/// A chunk somebody wants, with what it is wanted for.
+/// A chunk somebody wants, with a note on its use.
 #[derive(Clone, Copy, Debug)]
 pub struct Want<T> {
-    /// What names the chunk.
+    /// The chunk's id.
     pub id: ChunkId,
     /// How many bytes it has uncompressed.
     pub raw_len: u32,
     /// Where its frame lies.
     pub location: Location,
-    /// What the caller wants it for.
+    /// The caller's note about its use of the chunk.
     pub purpose: T,
 }
 
 impl<T> Want<T> {
-    /// What a pack says of the chunk that holds it as `stored`, wherever that lies.
+    /// The directory entry of a pack that holds the chunk as `stored`, at any offset.
     pub fn entry(&self, codec: Codec, stored: &[u8]) -> PackEntry {
         PackEntry {
             id: self.id,
@@ -97,7 +97,7 @@ pub struct Fetch<T> {
     pub pack: PackId,
     /// The first byte to read.
     pub start: u64,
-    /// The end of what is read.
+    /// The end of the range.
     pub end: u64,
     /// The chunks in it.
     pub wants: Vec<Want<T>>,
@@ -149,7 +149,7 @@ impl<T> Fetch<T> {
 }
 
 impl TenantStore {
-    /// Fetches what is wanted, a few requests at a time, as [`plan`] orders them.
+    /// Fetches the wanted chunks, a few requests at a time, as [`plan`] orders them.
     pub fn fetched<T>(
         &self,
         wants: impl IntoIterator<Item = Want<T>>,

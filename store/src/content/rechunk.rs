@@ -1,7 +1,7 @@
 //! Cuts a file of which a part has changed, and looks at nothing but that part.
 //!
-//! Where a chunk ends depends on its bytes alone, from where it starts. So what was cut
-//! before stays right up to the chunk in which the first change lies, and is right again
+//! Where a chunk ends depends on its bytes alone, from where it starts. So the old cuts
+//! stay right up to the chunk in which the first change lies, and are right again
 //! from where a new cut meets an old one. The result is the same as if the whole file had
 //! been cut.
 
@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::ingest::Cutter;
 use crate::{Result, format::tree::Extent};
 
-/// A file with what it was stored as before it changed.
+/// A file, with its extents before it changed.
 pub trait Changed {
     /// How many bytes the file has now.
     fn size(&self) -> u64;
@@ -18,10 +18,10 @@ pub trait Changed {
     /// Runs of zeros that take no space, in order.
     fn holes(&self) -> &[Range<u64>];
 
-    /// What it was stored as, in order, from its start.
+    /// The extents it was stored as, in order, from its start.
     fn before(&self) -> &[Before];
 
-    /// Whether these bytes are what they were.
+    /// Whether these bytes have not changed.
     fn is_unchanged(&self, range: Range<u64>) -> bool;
 
     /// The bytes it has now.
@@ -33,7 +33,7 @@ pub trait Changed {
 pub struct Before {
     /// Where in the file it was.
     pub start: u64,
-    /// What was stored there.
+    /// The extent that was stored there.
     pub extent: Extent,
 }
 

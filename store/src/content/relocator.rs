@@ -1,8 +1,8 @@
 //! `Relocator` follows chunks that are moved to other packs while somebody reads them.
 //!
-//! A pack that is gone is no damage yet: a repack may have moved what it held. So whoever
-//! misses one asks once more where the snapshot's chunks are, and goes on there. If they are
-//! still said to be where they are not, they are lost.
+//! A pack that is gone is no damage yet: a repack may have moved its chunks. So a reader that
+//! misses one reads the record once more, and goes on at the locations found there. If they are
+//! the same, the chunks are lost.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{Error, Result, format::table::Location, id::ChunkId};
 
-/// How often it is asked again for one read, before what is missed counts as lost.
+/// How often it is asked again for one read, before a missed chunk counts as lost.
 pub(crate) const LOOKS: u32 = 3;
 
 /// Knows where the chunks of a snapshot are now.
@@ -43,12 +43,12 @@ impl Relocator {
         Self { relocate: Some(relocate), ..Self::default() }
     }
 
-    /// Whether what is missed can be looked for.
+    /// Whether missed chunks can be looked for.
     pub(crate) fn can_follow(&self) -> bool {
         self.relocate.is_some()
     }
 
-    /// What is known now.
+    /// The locations that are known now.
     pub fn known(&self) -> Arc<Locations> {
         Arc::clone(&self.moved.read())
     }
@@ -98,12 +98,12 @@ impl Relocator {
     }
 }
 
-/// Where a chunk is by what is known, else where it was.
+/// The known location of a chunk, else the one where it was.
 fn place(known: &Locations, id: &ChunkId, was: Location) -> Location {
     known.get(id).copied().unwrap_or(was)
 }
 
-/// The pieces, where they are by what is known.
+/// The pieces, at their known locations.
 pub fn placed<'a>(known: &Locations, pieces: &'a [Piece]) -> Cow<'a, [Piece]> {
     if known.is_empty() {
         return Cow::Borrowed(pieces);

@@ -1,11 +1,11 @@
 //! `Unfinished` knows the packs that this host has stored for writes that have not ended: no index names them yet.
 //!
 //! The index of a write is stored last, so the packs of one that was cut short are known to nobody.
-//! Therefore a host notes what is in each of its packs as soon as the store has it, and the next write
+//! Therefore a host notes the contents of each of its packs as soon as the store has it, and the next write
 //! of the tenant finds its chunks there.
 //!
-//! A note is a hint, as an index is: a write refers to what it found in one only as it refers to what
-//! it found in an index, under a lease of its own, to packs that nobody has condemned and that are
+//! A note is a hint, as an index is: a write refers to a chunk found in one only as it refers to a
+//! chunk found in an index, under a lease of its own, to packs that nobody has condemned and that are
 //! there. So nothing hangs on whose note it is, on whether its writer is dead, or on a clock. Only packs
 //! that nobody but a collection removes may be noted.
 
@@ -25,7 +25,7 @@ use crate::{
     id::{ChunkId, PackId},
 };
 
-/// Who has not gone on for so long will not: collections have had the time to free the packs.
+/// A write that has not gone on for so long never will: collections have had the time to free its packs.
 const KEPT_FOR: Duration = Duration::from_secs(7 * 86_400);
 
 /// The packs of writes that have not ended, as far as this host has stored them.
@@ -35,7 +35,7 @@ pub struct Unfinished {
     places: Locations,
 }
 
-/// What a snapshot needs of what earlier writes have left.
+/// The parts of earlier, unfinished writes that a snapshot uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TakenOver {
     /// Packs that hold something of it.

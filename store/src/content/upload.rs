@@ -34,7 +34,7 @@ use crate::{
 
 pub(super) const PACKS_IN_FLIGHT: usize = 2;
 
-/// What must happen before anything is uploaded.
+/// A write's lease, as its uploads need it: opened before anything is uploaded.
 #[async_trait]
 pub trait WriteSession: Send + Sync {
     /// Makes, once, the record that holds the write's lease; renews the lease when due.
@@ -80,11 +80,11 @@ struct Sent {
     index: Vec<IndexPack>,
 }
 
-/// Proof that every pack of a write is durable: whoever makes one has waited for all of them.
+/// Proof that every pack of a write is durable: its maker has waited for all of them.
 #[derive(Debug)]
 pub(crate) struct DurablePacks {
     pub places: ChunkPlaces,
-    /// What is in each pack. Others may be added behind.
+    /// The contents of each pack. Others may be added behind.
     pub index: Vec<IndexPack>,
     pub stored_bytes: u64,
 }
@@ -119,7 +119,7 @@ impl Uploader {
         }
     }
 
-    /// Notes on this host which packs the store has, for whoever goes on if this write is cut short.
+    /// Notes the packs in the store on this host, so that a later write can go on from them.
     pub fn noting(self) -> Self {
         Self { is_noting: true, ..self }
     }

@@ -20,7 +20,7 @@ pub fn run(threads: usize, work: impl Fn() -> Result<()> + Sync) -> Result<()> {
     })
 }
 
-/// Runs what computes or blocks away from the threads that wait.
+/// Runs work that computes or blocks away from the threads that wait.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let started = match start(work) {
         Ok(started) => started,
@@ -29,7 +29,7 @@ pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send
     started.await.map_err(|error| Error::Internal { what: error.to_string() })?
 }
 
-/// What was started, or what came of it already. Boxed, for those who wait are nested deeply.
+/// The task that was started, or its result if it is done. Boxed: futures that wait for it are nested deeply.
 fn start<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<JoinHandle<Result<T>>, Box<Result<T>>> {
@@ -49,12 +49,12 @@ pub mod at_once {
         static WANTED: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// What this thread asks for from now on is done by itself.
+    /// Runs the work that this thread asks for from now on on the thread itself.
     pub fn begin() {
         WANTED.set(true);
     }
 
-    /// Ends what [`begin`] began.
+    /// Ends the effect of [`begin`].
     pub fn end() {
         WANTED.set(false);
     }
@@ -64,7 +64,7 @@ pub mod at_once {
     }
 }
 
-/// Runs what waits beside whoever asks for it, so that it goes on while they compute. Dropped, it
+/// Runs work that waits beside the caller, so that it goes on while the caller computes. Dropped, it
 /// is given up.
 pub async fn beside<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
     let mut task = JoinSet::new();

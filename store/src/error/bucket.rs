@@ -1,8 +1,8 @@
-//! `BucketError` tells what a bucket may answer.
+//! `BucketError` lists the failures that a bucket may answer with.
 
 use std::io;
 
-/// What any back-end may answer; a kind is added only if every back-end could meet it.
+/// The failures of any back-end; a kind is added only if every back-end could meet it.
 #[derive(Debug, thiserror::Error)]
 pub enum BucketError {
     /// There is nothing there.
@@ -38,7 +38,7 @@ pub enum BucketError {
         actual: u64,
         /// The first byte that was asked for.
         start: u64,
-        /// The end of what was asked for.
+        /// The end of the range that was asked for.
         end: u64,
     },
     /// The object is larger than one of its kind may be. None of it was kept.
@@ -60,7 +60,7 @@ pub enum BucketError {
     Denied {
         /// The key that was asked for.
         key: String,
-        /// What the store says.
+        /// The store's reason.
         reason: String,
     },
     /// No definite answer. After a write it is unknown whether the write was applied.
@@ -80,7 +80,7 @@ pub enum BucketError {
         key: String,
         /// The store's address.
         store: String,
-        /// What the store says.
+        /// The store's reason.
         reason: String,
     },
     /// The store as a whole lacks something that safety rests on.
@@ -88,7 +88,7 @@ pub enum BucketError {
     Unsuitable {
         /// The store's address.
         store: String,
-        /// What it lacks.
+        /// The quality that it lacks.
         reason: String,
     },
     /// The local disk failed.
@@ -96,7 +96,7 @@ pub enum BucketError {
     Io {
         /// The file or directory.
         path: String,
-        /// What the system says.
+        /// The system's own error.
         #[source]
         source: io::Error,
     },

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use super::{plain::line, utc::utc};
 use crate::id::{Nonce, RecordId};
 
-/// Who holds a lock.
+/// The holder of a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
     /// The holder's run.
@@ -50,7 +50,7 @@ pub struct Deleted {
     pub at_ms: u64,
     /// `user@host`.
     pub by: String,
-    /// Why, in the words of whoever deleted it.
+    /// Why, in the words of the person who deleted it.
     pub reason: String,
 }
 

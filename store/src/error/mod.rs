@@ -1,4 +1,4 @@
-//! `Error` tells what can go wrong, in words of the domain, and `ErrorKind` classifies it.
+//! `Error` lists the failures, in words of the domain, and `ErrorKind` classifies them.
 
 mod bucket;
 mod catalog;
@@ -31,7 +31,7 @@ pub enum ErrorKind {
     Ambiguous,
     /// The target exists and would be overwritten.
     TargetExists,
-    /// Stored bytes are not what they should be.
+    /// Stored bytes are damaged.
     Damaged,
     /// Something was damaged, and is whole again.
     Repaired,
@@ -63,7 +63,7 @@ pub enum ErrorKind {
     SourceChanged,
     /// The snapshot is stored, but something about it forbids making it the current one.
     HeldBack,
-    /// What was asked for does not exist yet.
+    /// The thing that was asked for does not exist yet.
     NotImplemented,
     /// The profile is larger than its tenant may store.
     ProfileTooLarge,
@@ -81,7 +81,7 @@ pub enum ErrorKind {
     Uncommitted,
     /// A session that may hold changes cannot be read.
     SessionUnreadable,
-    /// What was committed is stored and current, and is still in the session.
+    /// The changes are committed and current, and are still in the session.
     SessionBehind,
     /// The profile or the tenant was deleted, with all that it had.
     Deleted,
@@ -95,7 +95,7 @@ pub enum ErrorKind {
     Internal,
 }
 
-/// Why an operation failed. [`Error::kind`] says what callers can do about it.
+/// The reason why an operation failed. [`Error::kind`] says what callers can do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A name that nobody may choose.
@@ -107,27 +107,27 @@ pub enum Error {
     /// A key that no object may have.
     #[error(transparent)]
     Key(#[from] InvalidKey),
-    /// The caller asked for what makes no sense.
+    /// The request makes no sense.
     #[error("{what}")]
     InvalidInput {
-        /// What is wrong with it, for people.
+        /// The fault, for people.
         what: String,
     },
     /// The bucket failed, in a way that has no name of its own here.
     #[error(transparent)]
     Bucket(BucketError),
-    /// Stored bytes are not what they should be.
+    /// Stored bytes are damaged.
     #[error("{object} is damaged: {reason}")]
     Damaged {
-        /// What was read.
+        /// The object that was read.
         object: String,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
-    /// An object is gone that something else names: damage of what names it.
+    /// An object is gone that another names: the other one is damaged.
     #[error("{object} is damaged: it is missing, though {by}")]
     Missing {
-        /// What is missing.
+        /// The missing object.
         object: String,
         /// Why it should be there.
         by: &'static str,
@@ -137,7 +137,7 @@ pub enum Error {
         "{object} has format version {found}, written by {writer}; this pstore reads version {supported}"
     )]
     UnsupportedFormat {
-        /// What was read.
+        /// The object that was read.
         object: String,
         /// The version it has.
         found: String,
@@ -146,12 +146,12 @@ pub enum Error {
         /// The program that wrote it.
         writer: String,
     },
-    /// Whoever wrote it used what this code does not know.
+    /// The object's writer used a feature that this code does not know.
     #[error("{object} needs {feature:?}, which this pstore does not know; it was written by {writer}")]
     UnsupportedFeature {
-        /// What was read.
+        /// The object that was read.
         object: String,
-        /// What is needed.
+        /// The feature that is needed.
         feature: String,
         /// The program that wrote it.
         writer: String,
@@ -167,13 +167,13 @@ pub enum Error {
     /// Nothing goes by that name.
     #[error("{what} does not exist")]
     NotFound {
-        /// What was looked for.
+        /// The thing that was looked for.
         what: String,
     },
     /// A short name that several snapshots have.
     #[error("{prefix} fits several snapshots: {}", candidates.join(", "))]
     AmbiguousPrefix {
-        /// What was given.
+        /// The prefix that was given.
         prefix: String,
         /// The names that it could be.
         candidates: Vec<String>,
@@ -189,7 +189,7 @@ pub enum Error {
     PointerNotFlipped {
         /// The snapshot's record.
         record: RecordId,
-        /// Whose pointer it is.
+        /// The lineage of the pointer.
         lineage: String,
         /// Why it was not moved.
         reason: String,
@@ -201,7 +201,7 @@ pub enum Error {
     PointerUnknown {
         /// The snapshot's record.
         record: RecordId,
-        /// Whose pointer it is.
+        /// The lineage of the pointer.
         lineage: String,
         /// Why it is not known.
         reason: String,
@@ -209,9 +209,9 @@ pub enum Error {
     /// Somebody else holds the lock.
     #[error("{lineage} is locked by {holder}")]
     LockHeld {
-        /// What is locked.
+        /// The lineage that is locked.
         lineage: String,
-        /// Who holds it, and until when.
+        /// The holder, and how long it holds the lock yet.
         holder: Box<Holder>,
     },
     /// The caller held the lock and holds it no more.
@@ -221,21 +221,21 @@ pub enum Error {
         stored(record)
     )]
     LockLost {
-        /// What was stored all the same.
+        /// The snapshot that was stored all the same.
         record: Option<RecordId>,
-        /// What was locked.
+        /// The lineage that was locked.
         lineage: String,
-        /// Who holds it now, if that is known.
+        /// The present holder, if it is known.
         holder: Option<Box<Holder>>,
     },
-    /// The pointer does not name what the caller built on.
+    /// The pointer does not name the snapshot that the caller built on.
     #[error("the pointer of {lineage} was moved by somebody else: {reason}{}", stored(record))]
     PointerMoved {
-        /// What was stored all the same.
+        /// The snapshot that was stored all the same.
         record: Option<RecordId>,
-        /// Whose pointer it is.
+        /// The lineage of the pointer.
         lineage: String,
-        /// What is known of the move.
+        /// The known facts about the move.
         reason: String,
     },
     /// Something needs the snapshot that was to be deleted.
@@ -245,23 +245,23 @@ pub enum Error {
         record: RecordId,
         /// The snapshot's short name.
         sha256_prefix: String,
-        /// Whose snapshot it is.
+        /// The lineage of the snapshot.
         lineage: String,
-        /// What needs it.
+        /// The user of the snapshot.
         needed: Needed,
     },
     /// The profile or tenant was deleted.
     #[error("{what} was deleted {deleted}")]
     Deleted {
-        /// Which.
+        /// The profile or tenant.
         what: String,
-        /// Who deleted it, when and why.
+        /// The author, the time and the reason of the deletion.
         deleted: Box<Deleted>,
     },
     /// Another process was faster; the operation can be begun anew.
     #[error("{what} was changed by somebody else at the same time")]
     Conflict {
-        /// What both wanted to change.
+        /// The thing that both wanted to change.
         what: String,
     },
     /// The write was taken for dead. Nothing of it counts; it can be begun anew.
@@ -273,7 +273,7 @@ pub enum Error {
     /// Somebody writes to the directory that is captured.
     #[error("{} changed while it was read ({attempts} attempts)", path.display())]
     SourceChanged {
-        /// What changed.
+        /// The path that changed.
         path: PathBuf,
         /// How often it was tried.
         attempts: u32,
@@ -281,18 +281,18 @@ pub enum Error {
     /// The local disk failed.
     #[error("{action} {}: {source}", path.display())]
     Io {
-        /// What was tried, such as `cannot open`.
+        /// The attempted action, such as `cannot open`.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The system's own error.
         #[source]
         source: io::Error,
     },
     /// Something that pstore leaves out on purpose.
     #[error("{what} is not implemented: {page} says why, and what to do instead")]
     NotImplemented {
-        /// What was asked for.
+        /// The thing that was asked for.
         what: String,
         /// The page of the documentation that explains it.
         page: String,
@@ -310,7 +310,7 @@ pub enum Error {
         bytes: u64,
         /// How many they may have.
         limit: u64,
-        /// What takes most of it, with its bytes.
+        /// The largest parts of it, with their bytes.
         largest: Vec<(String, u64)>,
     },
     /// The tenant would have stored more than it may.
@@ -324,15 +324,15 @@ pub enum Error {
     InUse {
         /// The directory.
         path: PathBuf,
-        /// Who uses it.
+        /// The user of the directory.
         by: String,
     },
-    /// An archive that is what it should be, but cannot be a snapshot.
+    /// A sound archive that cannot be a snapshot.
     #[error("{archive} cannot be imported: {problem}")]
     BadArchive {
-        /// Which archive.
+        /// The archive.
         archive: String,
-        /// What is wrong with it.
+        /// The reason.
         problem: String,
     },
     /// The pointer names an archive that no record of ours describes.
@@ -340,25 +340,25 @@ pub enum Error {
         "the current snapshot of {lineage} is the archive {sha256_prefix}, which another program has put in {store}"
     )]
     Foreign {
-        /// Whose pointer it is.
+        /// The lineage of the pointer.
         lineage: String,
         /// The short name of the archive.
         sha256_prefix: String,
         /// The store's address.
         store: String,
     },
-    /// A database of the profile is damaged, or what is expected of it is not there.
+    /// A database of the profile is damaged, or an expected cookie, origin or file is not there.
     #[error("{what} is not whole: {problem}")]
     IntegrityFailed {
-        /// Which profile.
+        /// The profile.
         what: String,
-        /// What was found.
+        /// The finding.
         problem: String,
     },
     /// The profile is of another Chrome than the one it is wanted for.
     #[error("{reason}")]
     VersionMismatch {
-        /// Which, for people.
+        /// The mismatch, for people.
         reason: String,
     },
     /// The mount would lose changes.
@@ -366,7 +366,7 @@ pub enum Error {
     Uncommitted {
         /// Where it is mounted.
         mountpoint: PathBuf,
-        /// Some of what has changed.
+        /// Some of the changed paths.
         paths: Vec<String>,
         /// How much has changed in all.
         count: usize,
@@ -387,13 +387,13 @@ pub enum Error {
     /// A bug.
     #[error("internal error: {what}")]
     Internal {
-        /// What should not have happened.
+        /// The event that should not have happened.
         what: String,
     },
 }
 
 impl Error {
-    /// What callers can do about it.
+    /// The class of the error, by which callers decide.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Name(_) | Self::Id(_) | Self::Key(_) | Self::InvalidInput { .. } => ErrorKind::InvalidInput,
@@ -439,7 +439,7 @@ impl Error {
         }
     }
 
-    /// What documents say of themselves may be in the reason: it is one line.
+    /// A damaged object. `reason` may hold text of a foreign document, and is made one line.
     pub fn damaged(object: impl ToString, reason: impl ToString) -> Self {
         let line = |text: String| plain::line(&text).into_owned();
         Self::Damaged { object: line(object.to_string()), reason: line(reason.to_string()) }
@@ -452,7 +452,7 @@ impl Error {
 }
 
 impl From<BucketError> for Error {
-    /// What is larger than its kind may be is damaged, as what is shorter or other than it should be.
+    /// An object that exceeds its kind's limit counts as damaged, like one that is too short or malformed.
     fn from(error: BucketError) -> Self {
         match error {
             BucketError::TooLarge { key, bytes, max_bytes, .. } => {
@@ -484,9 +484,9 @@ fn stored(record: &Option<RecordId>) -> String {
     })
 }
 
-/// Adds what was tried and on which path to an I/O error.
+/// Adds the attempted action and its path to an I/O error.
 pub trait IoContext<T> {
-    /// Says what was tried, such as `cannot open`, and on what.
+    /// Names the attempted action, such as `cannot open`, and its path.
     fn at(self, action: &'static str, path: impl Into<PathBuf>) -> Result<T>;
 }
 

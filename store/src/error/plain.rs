@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-/// One line, with whatever a terminal would act upon escaped.
+/// One line, with all characters escaped that a terminal would act upon.
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, &[])
 }
@@ -27,7 +27,7 @@ fn escaped<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
     Cow::Owned(plain)
 }
 
-/// What reorders or hides what is beside it, and line separators.
+/// Whether a character reorders or hides its neighbours, or separates lines.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -3,7 +3,7 @@
 
 use super::{FormatError, Result};
 
-/// Reads forward over a slice; every read is bounded by what is there.
+/// Reads forward over a slice; every read is bounded by the bytes there are.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
 
 /// The counterpart of [`Reader`], appending to a vector.
 pub trait Put {
-    /// Appends what [`Reader::varint`] reads.
+    /// Appends a number as [`Reader::varint`] reads it.
     fn put_varint(&mut self, value: u64);
     /// Appends a length and that many bytes.
     fn put_bytes(&mut self, bytes: &[u8]);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{MAJOR, MINOR, Result, Unknown, WRITER, document, limits};
 use crate::id::{PackId, RecordId};
 
-/// What the field `schema` of the document says.
+/// The value of the document's field `schema`.
 pub const SCHEMA: &str = "pstore.condemned";
 
 /// How far a collection has got. Packs stay barred in every phase.
@@ -48,7 +48,7 @@ pub struct Condemned {
 }
 
 impl Condemned {
-    /// What a collection writes first.
+    /// The document as a collection first writes it.
     pub fn new(packs: Vec<PackId>) -> Self {
         Self {
             version: MAJOR.into(),
@@ -67,7 +67,7 @@ impl Condemned {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::CONDEMNED)?;
         document::check_schema(&fields, SCHEMA)?;

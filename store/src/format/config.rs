@@ -1,4 +1,4 @@
-//! Encodes and decodes `pstore.json` of a store and `tenant.json` of a tenant: what writers must agree on.
+//! Encodes and decodes `pstore.json` of a store and `tenant.json` of a tenant: the settings of all writers.
 //!
 //! A tenant's configuration repeats all it needs of the store's, so that a credential
 //! limited to one tenant never has to read outside its prefixes.
@@ -15,16 +15,16 @@ use crate::{
     name::Tenant,
 };
 
-/// What the field `schema` of `pstore.json` says.
+/// The value of the field `schema` of `pstore.json`.
 pub const STORE_SCHEMA: &str = "pstore.store";
-/// What the field `schema` of `tenant.json` says.
+/// The value of the field `schema` of `tenant.json`.
 pub const TENANT_SCHEMA: &str = "pstore.tenant";
 
 /// How files are cut and stored. Fixed for a tenant once it exists: equal files give
 /// equal chunks only under equal parameters.
 ///
 /// Readers need none of it, so a field that another algorithm does without may be absent:
-/// [`Chunking::check`] is for those who are about to write.
+/// [`Chunking::check`] is for writers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunking {
     /// The name of the algorithm that cuts.
@@ -32,7 +32,7 @@ pub struct Chunking {
     /// No chunk is shorter, but for the last of a file.
     #[serde(default)]
     pub min_bytes: u32,
-    /// What chunks are long on average.
+    /// The average length of a chunk.
     #[serde(default)]
     pub average_bytes: u32,
     /// No chunk is longer.
@@ -104,14 +104,14 @@ impl Chunking {
     }
 }
 
-/// What a pstore must know to use a store. Collecting garbage counts as writing.
+/// The features that a pstore must know to use a store. Collecting garbage counts as writing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Features {
     /// Without these, nothing in the store can be read.
     pub read: Vec<String>,
     /// Without these, nothing may be written to it.
     pub write: Vec<String>,
-    /// Whoever does not know these may read and write all the same.
+    /// A program that does not know these may read and write all the same.
     pub optional: Vec<String>,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
@@ -151,11 +151,11 @@ pub struct StoreConfig {
     pub store_id: StoreId,
     /// When the store was made, by its maker's clock.
     pub created_at_ms: u64,
-    /// What a program must know to use the store.
+    /// The features that a program must know to use the store.
     pub features: Features,
-    /// What new tenants start with.
+    /// The parameters of new tenants.
     pub chunking: Chunking,
-    /// What the probe found out about the server.
+    /// The probe's verdict on the server.
     pub probe: Value,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
@@ -168,7 +168,7 @@ impl StoreConfig {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::CONFIG)?;
         document::check_schema(&fields, STORE_SCHEMA)?;
@@ -195,7 +195,7 @@ pub struct TenantConfig {
     pub schema: String,
     /// The program that wrote it, with its version; for messages.
     pub writer: String,
-    /// Whose settings these are.
+    /// The tenant with these settings.
     pub tenant_id: Tenant,
     /// The store in which the tenant was made.
     pub store_id: StoreId,
@@ -205,11 +205,11 @@ pub struct TenantConfig {
     pub chunk_key: ChunkKey,
     /// Always [`HASH`].
     pub hash: String,
-    /// What a program must know to use the tenant's objects.
+    /// The features that a program must know to use the tenant's objects.
     pub features: Features,
     /// How the tenant's files are cut.
     pub chunking: Chunking,
-    /// What probes found out, one verdict for each server.
+    /// The verdicts of probes, one for each server.
     pub probe: Value,
     /// Of a tenant that was deleted: this document is then its tombstone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -228,7 +228,7 @@ impl TenantConfig {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::CONFIG)?;
         document::check_schema(&fields, TENANT_SCHEMA)?;

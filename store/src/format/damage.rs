@@ -1,14 +1,14 @@
-//! `Mark` marks a snapshot of which something is lost.
+//! `Mark` marks a damaged snapshot, and lists its damage.
 //!
-//! A check that could not make damage good leaves it in the record, for those who are about
-//! to read the snapshot, and for writers, which refer to nothing that it names.
+//! A check that could not repair damage leaves it in the record, for readers
+//! of the snapshot, and for writers, which refer to nothing that it names.
 
 use serde::{Deserialize, Serialize};
 
 use super::Unknown;
 use crate::id::PackId;
 
-/// What a check found to be lost.
+/// The damage that a check has found in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mark {
@@ -23,7 +23,7 @@ pub struct Mark {
     pub unknown: Unknown,
 }
 
-/// A pack that a snapshot needs, and what of it cannot be relied on.
+/// A pack that a snapshot needs, and the part of it that cannot be relied on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MarkedPack {

@@ -62,7 +62,7 @@ fn version(fields: &Map<String, Value>) -> Result<()> {
     }
 }
 
-/// Who wrote a document, for messages. A manifest says so where the contract wants it.
+/// The writer of a document, for messages. A manifest names it where the contract wants it.
 pub(super) fn writer(fields: &Map<String, Value>) -> String {
     let captured_by = || fields.get("captured_by")?.get("writer_version");
     let named = fields.get("writer").or_else(captured_by).and_then(Value::as_str);

@@ -1,7 +1,7 @@
-//! `Event` tells what has happened to a lineage's pointer and lock, who did it and why.
+//! `Event` describes a change of a lineage's pointer or lock: its kind, its author, its reason.
 //!
 //! An event is born inside the write that makes it happen, in the block of the pointer, the
-//! lock or the record, and is then stored as an object of its own. Whoever replaces that
+//! lock or the record, and is then stored as an object of its own. A process that replaces that
 //! write first makes sure of the object, so that a process killed in between loses nothing.
 
 use serde::{Deserialize, Serialize};
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::{MAJOR, MINOR, Result, Unknown, WRITER, document, limits};
 use crate::id::{EventId, FlipId, JobId, RecordId};
 
-/// What the field `schema` of the document says.
+/// The value of the document's field `schema`.
 pub const SCHEMA: &str = "pstore.event";
 /// The longest reason a person may give.
 pub const MAX_REASON_BYTES: usize = 4096;
 
-/// What happened: one of these words, or one that a later pstore uses.
+/// The kind of an event: one of these words, or a word of a later pstore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum EventKind {
@@ -41,7 +41,7 @@ pub enum EventKind {
     LockRegained,
     /// A program that knows only the contract has moved the pointer.
     ForeignFlip,
-    /// As before, from something other than what the pointer named last.
+    /// As before, from another snapshot than the pointer's last target.
     ForeignFork,
     /// A server was asked to change something, and did or failed.
     Request,
@@ -103,7 +103,7 @@ impl From<EventKind> for String {
     }
 }
 
-/// Who acts on a lineage: what the contract calls a holder.
+/// The run that acts on a lineage: in the contract's words, a holder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Actor {
@@ -111,14 +111,14 @@ pub struct Actor {
     pub run_id: String,
     /// The host it ran on.
     pub host: String,
-    /// Which run of the host it was. Empty if nobody said it.
+    /// The run of the host. Empty if it is not known.
     pub host_run_id: String,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
-/// What a server was asked for.
+/// The request that a server was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Request {
@@ -149,16 +149,16 @@ pub struct Event {
     pub writer: String,
     /// Made of the time and of chance, so that events sort by age.
     pub id: EventId,
-    /// What has happened.
+    /// The kind of the event.
     pub kind: EventKind,
     /// By the clock of the host that acted.
     pub at_ms: u64,
-    /// Who did it.
+    /// The run that did it.
     pub by: Actor,
-    /// Why, in the words of whoever did it. May be empty.
+    /// Why, in the words of the run that did it. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The short name of what the pointer named before it was moved.
+    /// The short name of the pointer's target before it was moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_sha256_prefix: Option<String>,
     /// The short name of the snapshot that the pointer names since, if it was moved.
@@ -173,7 +173,7 @@ pub struct Event {
     /// Of a lock: whose it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Actor>,
-    /// What a server was asked for.
+    /// The request that a server was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Request>,
     /// The job that a server has done.
@@ -213,7 +213,7 @@ impl Event {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::EVENT)?;
         document::check_schema(&fields, SCHEMA)?;

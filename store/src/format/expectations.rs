@@ -1,4 +1,4 @@
-//! `Expectations` say what a profile must have, in the words of somebody who knows it.
+//! `Expectations` lists the cookies, origins and files that a profile must have, by the word of its owner.
 //!
 //! Captures are judged by them. A document is replaced as a whole by compare-and-swap, and is never
 //! removed: one that expects nothing is empty.
@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::{FormatError, MAJOR, MINOR, Result, Unknown, WRITER, document, event::Actor, limits};
 use crate::name::ProfileName;
 
-/// What the field `schema` of the document says.
+/// The value of the document's field `schema`.
 pub const SCHEMA: &str = "pstore.expectations";
-/// So many that nobody meets the bound, so few that what is found of them fits into a record.
+/// So many that nobody meets the bound, so few that the findings about them fit into a record.
 pub const MAX_OF_A_KIND: usize = 64;
 /// The longest host of a cookie.
 pub const MAX_HOST_BYTES: usize = 254;
@@ -23,13 +23,13 @@ pub const MAX_ORIGIN_BYTES: usize = 300;
 /// The longest path of a file.
 pub const MAX_PATH_BYTES: usize = 4096;
 
-/// A cookie, by what it is called and not by what it holds.
+/// A cookie, by its name and not by its value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CookieName {
     /// With or without a dot before it: that makes no difference.
     pub host: String,
-    /// What the site calls it.
+    /// The cookie's own name.
     pub name: String,
 }
 
@@ -58,7 +58,7 @@ pub struct Expectations {
     pub revision: u64,
     /// When it was changed last, by the clock of the host that did it.
     pub changed_at_ms: u64,
-    /// Who changed it last.
+    /// The author of the last change.
     pub by: Actor,
     /// The cookies that must be there.
     #[serde(default)]
@@ -110,7 +110,7 @@ impl Expectations {
         Self::decode(&bytes).map(|_| bytes)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::EXPECTATIONS)?;
         document::check_schema(&fields, SCHEMA)?;

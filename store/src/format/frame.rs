@@ -66,8 +66,8 @@ pub fn append_stored(out: &mut Vec<u8>, raw: &[u8]) {
     }
 }
 
-/// Appends a frame of raw blocks, or only what comes before `raw` in it if `raw` is all
-/// that follows; says which. So that most bytes need not be copied once more.
+/// Appends a frame of raw blocks. If `raw` is one block, it appends only the head, and returns `raw`, so
+/// that most bytes need not be copied once more.
 pub(crate) fn append_stored_head<'a>(out: &mut Vec<u8>, raw: &'a [u8]) -> &'a [u8] {
     if raw.len() > MAX_BLOCK {
         append_stored(out, raw);
@@ -124,7 +124,7 @@ pub fn decode(codec: Codec, stored: &[u8], raw_len: usize) -> Result<Cow<'_, [u8
     Ok(raw)
 }
 
-/// What a frame holds if it is the one that [`append_stored`] makes of one block.
+/// The content of a frame that is exactly as [`append_stored`] makes it of one block.
 fn single_raw_block(stored: &[u8], raw_len: usize) -> Option<&[u8]> {
     if raw_len > MAX_BLOCK {
         return None;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Unknown;
 
-/// What was found out about a profile when it was captured.
+/// The findings about a profile at its capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Health {
@@ -34,7 +34,7 @@ pub struct Health {
     /// How many cookies there are, if there is a database of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookies: Option<Cookies>,
-    /// What became of what was expected, if something was.
+    /// The outcome of checking the profile's expectations, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Expected>,
     /// Whether the file that holds the keys of encrypted values is there.
@@ -55,13 +55,13 @@ impl Health {
     }
 }
 
-/// What was found about one database.
+/// A finding about one database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// Below the captured directory.
     pub path: String,
-    /// What is wrong with it, for people.
+    /// The fault, for people.
     pub problem: String,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
@@ -74,7 +74,7 @@ pub struct Finding {
 pub struct Recovered {
     /// Below the captured directory.
     pub path: String,
-    /// What it is recovered from: `journal` or `wal` of SQLite, `log` of LevelDB, or any other word.
+    /// The source of its recovery: `journal` or `wal` of SQLite, `log` of LevelDB, or any other word.
     pub from: String,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
@@ -109,13 +109,13 @@ pub struct Cookies {
     pub unknown: Unknown,
 }
 
-/// What was found of what is expected of a profile.
+/// The outcome of checking a profile's expectations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Expected {
     /// Of the expectations that were gone by.
     pub revision: u64,
-    /// What was expected and is not there.
+    /// Expected things that are not there.
     #[serde(default)]
     pub missing: Vec<Missing>,
     /// The cookies that were there, and when each lapses. What they hold is told nowhere.
@@ -140,9 +140,9 @@ impl Expected {
 pub struct Missing {
     /// `cookie`, `origin` or `file`.
     pub kind: String,
-    /// What it is called in the expectations.
+    /// Its name in the expectations.
     pub name: String,
-    /// What was found in its place, for people.
+    /// The finding in its place, for people.
     pub why: String,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
@@ -155,7 +155,7 @@ pub struct Missing {
 pub struct Lapse {
     /// The site of the cookie.
     pub host: String,
-    /// What the site calls it.
+    /// The cookie's own name.
     pub name: String,
     /// `None` if it goes with the browser's session.
     pub lapses_at_ms: Option<u64>,

@@ -21,7 +21,7 @@ const HEADER_LEN: usize = 8 + 4 + 4 + 16 + 32 + 8;
 pub struct Index {
     /// The key that the chunk ids were made with.
     pub key: ChunkKey,
-    /// Who wrote it, for messages; what is longer than 16 bytes is cut.
+    /// The program that wrote it, for messages; cut after 16 bytes.
     pub writer: String,
     /// The packs of the write, each with its chunks.
     pub packs: Vec<IndexPack>,
@@ -39,7 +39,7 @@ pub struct IndexPack {
 /// A chunk, as an index lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
-    /// What names the chunk.
+    /// The chunk's id.
     pub id: ChunkId,
     /// Where in the pack its frame begins.
     pub offset: u64,

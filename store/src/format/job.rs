@@ -1,4 +1,4 @@
-//! `Job` tells of work for the store as a whole that a server was asked for: what, by whom, and what came of it.
+//! `Job` describes a server's work for the store as a whole: its kind, its caller and its outcome.
 //!
 //! The server that does the work writes the document when it begins, and again every few seconds, so that all
 //! others see that it lives. Any server may ask for the end of it, by `cancel`.
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{MAJOR, MINOR, Result, Unknown, WRITER, document, event::Actor, limits};
 use crate::{id::JobId, name::Tenant};
 
-/// What the field `schema` of the document says.
+/// The value of the document's field `schema`.
 pub const SCHEMA: &str = "pstore.job";
 
 /// How far a job has got.
@@ -20,7 +20,7 @@ pub enum JobState {
     Running,
     /// All is done, and well.
     Done,
-    /// It failed, or what it found is bad.
+    /// It failed, or its findings are bad.
     Failed,
     /// Somebody has ended it, or its server was told to stop.
     Cancelled,
@@ -35,14 +35,14 @@ impl JobState {
     }
 }
 
-/// What went wrong.
+/// The failure of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobFailure {
     /// The kind of failure, in the words of the exit codes.
     pub kind: String,
-    /// What happened.
+    /// The failure in words.
     pub message: String,
-    /// What to do next.
+    /// The next step for the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Fields that this code does not know. They are written back as they were read.
@@ -63,7 +63,7 @@ pub struct Job {
     pub writer: String,
     /// Made of the time and of chance, so that jobs sort by age.
     pub id: JobId,
-    /// What is done: `reap`, `retention`, `gc`, `verify`, or a word of a later pstore.
+    /// The kind of work: `reap`, `retention`, `gc`, `verify`, or a word of a later pstore.
     pub kind: String,
     /// For this tenant alone; for all without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,7 +73,7 @@ pub struct Job {
     /// The schedule that it was due by, if nobody has asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
-    /// Who asked for it.
+    /// The run that asked for it.
     pub by: Actor,
     /// The server that does it.
     pub server: String,
@@ -89,7 +89,7 @@ pub struct Job {
     /// When it ended, by the same clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at_ms: Option<u64>,
-    /// What went wrong.
+    /// The failure of a job that failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<JobFailure>,
     /// The outcome of the verb, unless it is too long to be kept.
@@ -132,7 +132,7 @@ impl Job {
     }
 
     /// The bytes to write, which a reader is sure to accept: without the outcome if that is too long, or has
-    /// what no document may have.
+    /// values that no document may have.
     pub fn encode_readable(&self) -> Result<Vec<u8>> {
         let bytes = self.encode();
         if Self::decode(&bytes).is_ok() {
@@ -142,7 +142,7 @@ impl Job {
         Self::decode(&bytes).map(|_| bytes)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::JOB)?;
         document::check_schema(&fields, SCHEMA)?;

@@ -1,4 +1,4 @@
-//! `layout` makes the key of every object: it says which key holds what.
+//! `layout` makes the key of every object.
 //!
 //! Everything of a tenant lies below two prefixes, so that two rules on prefixes, each
 //! ending in a slash, give a credential one tenant and nothing else.
@@ -16,7 +16,7 @@ pub fn store_config() -> Key {
     Key::new("pstore.json").expect(VALID)
 }
 
-/// What servers were asked to do for the store as a whole.
+/// The jobs that servers were asked to do for the store as a whole.
 pub fn jobs() -> Prefix {
     Prefix::new("operations/jobs/").expect(VALID)
 }
@@ -36,12 +36,12 @@ pub fn schedule(name: &str) -> Result<Key, InvalidKey> {
     Key::new(format!("operations/schedules/{name}.json"))
 }
 
-/// What programs have counted, one object for each report, until a server has folded it into the totals.
+/// The reports of programs' counts, one object each, until a server has folded them into the totals.
 pub fn metrics_reports() -> Prefix {
     Prefix::new("operations/metrics/reports/").expect(VALID)
 }
 
-/// One report of what a program has counted.
+/// One report of a program's counts.
 pub fn metrics_report(id: ReportId) -> Key {
     metrics_reports().key(&format!("{id}.json")).expect(VALID)
 }
@@ -51,17 +51,17 @@ pub(crate) fn metrics_report_of(key: &Key) -> Option<ReportId> {
     key.name().strip_suffix(".json")?.parse().ok()
 }
 
-/// What all programs have counted.
+/// The total counts of all programs.
 pub fn metrics_totals() -> Key {
     Key::new("operations/metrics/totals.json").expect(VALID)
 }
 
-/// What has happened to the store as a whole.
+/// The events of the store as a whole.
 pub fn store_events() -> Prefix {
     Prefix::new("operations/events/").expect(VALID)
 }
 
-/// What servers have changed of a tenant.
+/// The events of servers that changed something of a tenant.
 pub fn tenant_events(tenant: &Tenant) -> Prefix {
     content(tenant).join("events/").expect(VALID)
 }
@@ -77,7 +77,7 @@ pub fn tenants() -> Prefix {
     Prefix::new("content/").expect(VALID)
 }
 
-/// What content is stored below: packs, indexes, pins and what collectors write.
+/// The prefix of a tenant's content: packs, indexes, pins and the documents of collectors.
 pub fn content(tenant: &Tenant) -> Prefix {
     Prefix::new(format!("content/{tenant}/")).expect(VALID)
 }
@@ -112,17 +112,17 @@ pub fn index(tenant: &Tenant, write: RecordId) -> Key {
     indexes(tenant).key(&write.to_string()).expect(VALID)
 }
 
-/// What collections have condemned.
+/// The documents of packs that collections have condemned.
 pub fn condemned(tenant: &Tenant) -> Prefix {
     content(tenant).join("condemned/").expect(VALID)
 }
 
-/// What the collection `id` has condemned.
+/// The document of the packs that the collection `id` has condemned.
 pub fn condemned_by(tenant: &Tenant, id: RecordId) -> Key {
     condemned(tenant).key(&id.to_string()).expect(VALID)
 }
 
-/// What readers keep from being collected.
+/// The pins by which readers keep packs from being collected.
 pub fn pins(tenant: &Tenant) -> Prefix {
     content(tenant).join("pins/").expect(VALID)
 }
@@ -147,14 +147,14 @@ pub fn profile(name: &ProfileName) -> Prefix {
     Prefix::new(format!("snapshots/{name}/")).expect(VALID)
 }
 
-/// What is expected of a profile, whichever Chrome it was captured with.
+/// The expectations of a profile, for every Chrome that it was captured with.
 pub fn expectations(name: &ProfileName) -> Key {
     profile(name).key("expectations.json").expect(VALID)
 }
 
 const TOMBSTONE: &str = "deleted.json";
 
-/// What is left of a profile that was deleted.
+/// The tombstone of a profile that was deleted.
 pub fn tombstone(of: &ProfileName) -> Key {
     profile(of).key(TOMBSTONE).expect(VALID)
 }
@@ -181,7 +181,7 @@ pub fn lock(of: &Lineage) -> Key {
     lineage(of).key("lock.json").expect(VALID)
 }
 
-/// What names the work in progress of a lineage.
+/// The document that names the work in progress of a lineage.
 pub fn work_in_progress(of: &Lineage) -> Key {
     lineage(of).key("wip.json").expect(VALID)
 }
@@ -213,7 +213,7 @@ pub fn probe(tenant: &Tenant) -> Prefix {
 
 const MERGED: &str = "merged-";
 
-/// What has happened to a lineage, one object for each event, and old ones together.
+/// The events of a lineage: one object for each event, and merged ones.
 pub fn events(of: &Lineage) -> Prefix {
     lineage(of).join("events/").expect(VALID)
 }
@@ -255,12 +255,12 @@ pub fn manifest(of: &Lineage, prefix: &str) -> String {
     format!("{}{}", lineage(of), manifest_name(prefix))
 }
 
-/// What an archive is called, in a bucket or in a directory.
+/// The name of an archive, in a bucket or in a directory.
 pub fn archive_name(prefix: &str) -> String {
     format!("profile-{prefix}{ARCHIVE}")
 }
 
-/// What the manifest of the archive with this short name is called.
+/// The name of the manifest of the archive with this short name.
 pub fn manifest_name(prefix: &str) -> String {
     format!("profile-{prefix}{MANIFEST}")
 }

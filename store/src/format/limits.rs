@@ -1,8 +1,8 @@
 //! Bounds how many bytes an object of each kind may have.
 //!
-//! Whoever reads an object says of which kind it should be, and a bucket takes no more than that
-//! into memory: what a tenant has put in its place, however large, costs its readers no more than a
-//! refusal. Writers stay below. Packs and archives are read in ranges and have no bound here.
+//! A reader of an object states its kind, and a bucket takes no more than that kind's bound
+//! into memory: an object that a tenant has put in its place, however large, costs its readers no more than
+//! a refusal. Writers stay below. Packs and archives are read in ranges and have no bound here.
 //!
 //! Section 14 of `format-spec/README.md` says the same; a test compares the two.
 
@@ -19,13 +19,13 @@ pub const PIN: u64 = MIB;
 pub(crate) const EVENT: u64 = MIB;
 /// `expectations.json`.
 pub(crate) const EXPECTATIONS: u64 = MIB;
-/// What a server was asked to do. An outcome that does not fit is left out.
+/// A job of a server. An outcome that does not fit is left out.
 pub const JOB: u64 = 2 * MIB;
 /// When work was last done that is due again and again.
 pub const SCHEDULE: u64 = MIB;
-/// What one program has counted.
+/// One program's report of its counts.
 pub const METRICS_REPORT: u64 = MIB;
-/// What all programs have counted.
+/// The total counts of all programs.
 pub const METRICS_TOTALS: u64 = 16 * MIB;
 /// Writers begin another one long before.
 pub(crate) const MERGED_EVENTS: u64 = 8 * MIB;
@@ -33,9 +33,9 @@ pub(crate) const MERGED_EVENTS: u64 = 8 * MIB;
 pub const RECORD: u64 = 8 * MIB;
 /// A document of a collection.
 pub const CONDEMNED: u64 = 8 * MIB;
-/// What is left of a profile that was deleted.
+/// The tombstone of a profile.
 pub const TOMBSTONE: u64 = MIB;
-/// What names the work in progress of a lineage.
+/// `wip.json`, which names the work in progress of a lineage.
 pub const WORK_IN_PROGRESS: u64 = MIB;
 /// Of an archive.
 pub const MANIFEST: u64 = MIB;

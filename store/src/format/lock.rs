@@ -1,4 +1,4 @@
-//! Encodes and decodes `lock.json`: who may move a lineage's pointer just now.
+//! Encodes and decodes `lock.json`, which names the run that may move a lineage's pointer.
 //!
 //! The contract's fields, plus one block of ours that is bound to the acquisition it was
 //! written for. A block that is not bound belongs to an earlier holder: a program that
@@ -46,7 +46,7 @@ pub struct Lock {
     /// How often the holder renewed it.
     #[serde(default)]
     pub renewal_count: u64,
-    /// What pstore adds to the contract. Absent if another program wrote the lock.
+    /// The additions of pstore to the contract. Absent if another program wrote the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pstore: Option<LockBlock>,
     /// Fields that this code does not know. They are written back as they were read.
@@ -54,12 +54,12 @@ pub struct Lock {
     pub unknown: Unknown,
 }
 
-/// What pstore adds to `lock.json`.
+/// The additions of pstore to `lock.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockBlock {
     /// The version of this block.
     pub v: u64,
-    /// Who wrote the block, for messages.
+    /// The program that wrote the block, for messages.
     pub writer: String,
     /// A digest of the contract's fields: if it does not fit, another program has written the lock since.
     pub bind: String,
@@ -70,7 +70,7 @@ pub struct LockBlock {
     /// Fresh in every write, so that a holder knows its own from those of a twin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Nonce>,
-    /// Whether whoever wrote this showed the token of a lock that another process took.
+    /// Whether the writer showed the token of a lock that another process took.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_token: bool,
     /// Why the lock is free, until that is stored as an object of its own.
@@ -87,7 +87,7 @@ impl Lock {
         document::encode_contract(self)
     }
 
-    /// Reads `lock.json`, whoever wrote it.
+    /// Reads a `lock.json` of any program.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         document::decode_contract(bytes, limits::LOCK)
     }
@@ -127,7 +127,7 @@ impl Lock {
         Duration::from_millis(self.expires_at_ms.saturating_sub(self.renewed_at_ms))
     }
 
-    /// Who holds the lock, as events tell it.
+    /// The holder of the lock, in the form of events.
     pub fn holder(&self) -> Actor {
         Actor {
             run_id: self.holder_run_id.clone(),

@@ -1,9 +1,9 @@
-//! Encodes and decodes `profile-<12 digits>.manifest.json`: what an archive holds, for programs that know
-//! only the contract.
+//! Encodes and decodes `profile-<12 digits>.manifest.json`: the description of an archive, for programs that
+//! know only the contract.
 //!
 //! It is not ours alone: it carries no digest, a program that writes one need not be
-//! pstore, and what is only told and never relied on may be missing. What a loader relies
-//! on — whose profile it is, of which Chrome, and the archive's digest and length — may not.
+//! pstore, and fields that nobody relies on may be missing. The fields a loader relies
+//! on — the profile, its Chrome, and the archive's digest and length — may not.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -22,7 +22,7 @@ use crate::{
 pub struct Manifest {
     /// The version of the contract.
     pub version: u64,
-    /// What the contract calls this kind of document.
+    /// The contract's name for this kind of document.
     pub schema: String,
     /// The owner of the profile.
     pub tenant_id: Tenant,
@@ -38,7 +38,7 @@ pub struct Manifest {
     pub uncompressed_size_bytes: u64,
     /// When the profile was captured, by the host's clock.
     pub captured_at_ms: u64,
-    /// Who captured it.
+    /// The author of the capture.
     pub captured_by: CapturedBy,
     /// Where it was captured, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,13 +60,13 @@ pub struct Manifest {
     pub unknown: Unknown,
 }
 
-/// What is `null` is as if it were not there.
+/// Reads `null` as an absent field.
 fn or_empty<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(value: D) -> Result<T, D::Error> {
     Option::deserialize(value).map(Option::unwrap_or_default)
 }
 
 impl Manifest {
-    /// What `record` says of itself, for its archive. `predecessor` is the archive of the
+    /// The manifest that describes the archive of `record`. `predecessor` is the archive of the
     /// snapshot it supersedes, if that has one by now.
     pub fn of(
         record: &Record,
@@ -101,14 +101,14 @@ impl Manifest {
         document::encode_contract(self)
     }
 
-    /// Reads a manifest, whoever wrote it.
+    /// Reads a manifest of any program.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::parse(bytes, limits::MANIFEST)?;
         document::check_schema(&fields, SCHEMA)?;
         document::typed(fields)
     }
 
-    /// Whose profile it says the archive holds.
+    /// The lineage whose profile the archive holds, as the manifest says.
     pub fn lineage(&self) -> Lineage {
         Lineage {
             name: ProfileName { tenant: self.tenant_id.clone(), profile: self.profile_id.clone() },
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::format::FormatError;
 
-    /// As the contract shows one, with what it only hints at filled in.
+    /// As the contract shows one, with its hints filled in.
     fn example() -> Value {
         json!({
             "version": 1,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{FormatError, MAJOR, MINOR, Result, Unknown, WRITER, document, event::Event, limits};
 use crate::id::EventId;
 
-/// What the field `schema` of the document says.
+/// The value of the document's field `schema`.
 pub const SCHEMA: &str = "pstore.events";
 
 /// The document that stands for many events.
@@ -60,7 +60,7 @@ impl MergedEvents {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::MERGED_EVENTS)?;
         document::check_schema(&fields, SCHEMA)?;

@@ -1,5 +1,5 @@
-//! `metrics` reads and writes what programs have counted: reports, one for each program that ended, and the totals
-//! that a server folds them into.
+//! `metrics` reads and writes the counts of programs: reports, one for each program that ended, and the
+//! totals that a server folds them into.
 //!
 //! Both are hints for people: nothing that keeps data safe depends on them. A counter or a bucket is a count since the
 //! beginning, a sum is in whole units (bytes, or microseconds), and the newer of two gauges is the right one.
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::{FormatError, MAJOR, MINOR, Result, Unknown, WRITER, document, json::MAX_INTEGER, limits};
 use crate::id::ReportId;
 
-/// What the field `schema` of a report says.
+/// The value of a report's field `schema`.
 pub const REPORT_SCHEMA: &str = "pstore.metrics-report";
-/// What the field `schema` of the totals says.
+/// The value of the totals' field `schema`.
 pub const TOTALS_SCHEMA: &str = "pstore.metrics-totals";
 /// So many labels a series may have.
 const MAX_LABELS: usize = 8;
@@ -56,8 +56,8 @@ pub enum SeriesValue {
 }
 
 impl SeriesValue {
-    /// Adds what somebody else has counted. Of another kind, or with other buckets, it is not the same series, and
-    /// is left out.
+    /// Adds the counts of another report. One of another kind, or with other buckets, is not the same series,
+    /// and is left out.
     pub fn add(&mut self, other: &Self) {
         match (self, other) {
             (Self::Counter(own), Self::Counter(more)) => *own = sum(*own, *more),
@@ -102,7 +102,7 @@ pub struct MetricsReport {
     pub writer: String,
     /// Names the report: the name of the key.
     pub id: ReportId,
-    /// What was counted since the report before.
+    /// The counts since the report before.
     pub series: Vec<Series>,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
@@ -128,7 +128,7 @@ impl MetricsReport {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::METRICS_REPORT)?;
         document::check_schema(&fields, REPORT_SCHEMA)?;
@@ -162,7 +162,7 @@ pub struct MetricsTotals {
     pub revision: u64,
     /// The reports that are counted and whose objects may still be there.
     pub folded: Vec<FoldedReport>,
-    /// What all reports together have counted.
+    /// The counts of all reports together.
     pub series: Vec<Series>,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
@@ -195,7 +195,7 @@ impl MetricsTotals {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::METRICS_TOTALS)?;
         document::check_schema(&fields, TOTALS_SCHEMA)?;

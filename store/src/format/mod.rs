@@ -42,16 +42,16 @@ use crate::error::plain;
 pub const MAJOR: u16 = 1;
 pub(crate) const MINOR: u16 = 0;
 
-/// Who writes, for messages of a pstore that no longer reads it.
+/// The name and version of this program, for messages of a pstore that no longer reads its documents.
 pub const WRITER: &str = concat!("pstore ", env!("CARGO_PKG_VERSION"));
 
-/// For messages about what names no writer of its own.
+/// For messages about objects that name no writer of their own.
 pub(crate) const UNNAMED_WRITER: &str = "a newer pstore";
 
 /// Why bytes could not be decoded. The caller adds the object's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// The bytes are not what the format says.
+    /// The bytes do not follow the format.
     #[error("{0}")]
     Malformed(String),
     /// A version of the format that this code does not know.
@@ -62,7 +62,7 @@ pub enum FormatError {
         /// The program that wrote it.
         writer: String,
     },
-    /// Something in it needs what this code cannot do.
+    /// It needs a feature that this code does not have.
     #[error("needs the unknown feature {feature:?}, written by {writer}")]
     Feature {
         /// The first feature that is unknown.

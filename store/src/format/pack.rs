@@ -20,7 +20,7 @@ pub(super) const WRITER_LEN: usize = 16;
 pub(super) const HASH_BLAKE3_KEYED: u8 = 1;
 /// No chunk or segment is longer, so no reader allocates more for one.
 pub(crate) const MAX_RAW_LEN: u32 = 16 << 20;
-/// What a frame of the longest chunk may take.
+/// The longest frame of a chunk.
 pub(crate) const MAX_STORED_LEN: u32 = MAX_RAW_LEN + MAX_RAW_LEN / 64;
 /// No frame begins later.
 pub(crate) const MAX_OFFSET: u64 = 1 << 48;
@@ -36,7 +36,7 @@ pub(super) fn check_place(offset: u64, stored_len: u32) -> Result<()> {
     Ok(())
 }
 
-/// What an entry of a pack holds.
+/// The content of a pack's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A chunk of a file.
@@ -73,7 +73,7 @@ impl EntryKind {
 /// One frame of a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackEntry {
-    /// What names the chunk or blob.
+    /// The id of the chunk or blob.
     pub id: ChunkId,
     /// Chunk or blob, and which.
     pub kind: EntryKind,
@@ -89,14 +89,14 @@ pub struct PackEntry {
     pub crc: u32,
 }
 
-/// What a pack says of itself.
+/// A pack's directory and the facts beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     /// The pack it is the directory of.
     pub pack: PackId,
     /// The key that the ids were made with.
     pub key: ChunkKey,
-    /// Who wrote it, for messages; what is longer than 16 bytes is cut.
+    /// The program that wrote it, for messages; cut after 16 bytes.
     pub writer: String,
     /// The frames, in the order in which they lie.
     pub entries: Vec<PackEntry>,

@@ -1,4 +1,4 @@
-//! `Pin` is what readers without a lock, and sessions that are not finished, keep a snapshot by: it is not
+//! `Pin` keeps a snapshot, for a reader without a lock or for an unfinished session, from being
 //! deleted and collected.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::{
     name::{ChromeMajor, Lineage, Profile},
 };
 
-/// What the field `schema` of the document says.
+/// The value of the document's field `schema`.
 pub const SCHEMA: &str = "pstore.pin";
 
 /// The document by which a reader keeps a snapshot.
@@ -32,7 +32,7 @@ pub struct Pin {
     /// How long after its last write, by the server's clock, the pin holds.
     pub ttl_ms: u64,
     /// The session that builds on the snapshot, if this is its root: then the snapshot stays, in
-    /// whatever generation.
+    /// any generation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Session>,
     /// Fields that this code does not know. They are written back as they were read.
@@ -84,7 +84,7 @@ impl Pin {
         Self { session: Some(session), ..Self::new(record, 0, ttl) }
     }
 
-    /// The generation that must stay as it was; none for a session, which follows what is moved.
+    /// The generation that must stay as it was; none for a session, which follows moved chunks.
     pub fn kept_generation(&self) -> Option<u64> {
         self.session.is_none().then_some(self.generation)
     }
@@ -99,7 +99,7 @@ impl Pin {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::PIN)?;
         document::check_schema(&fields, SCHEMA)?;

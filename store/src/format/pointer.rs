@@ -11,7 +11,7 @@ use super::{Result, Unknown, bytes::Put, document, event::Event, limits};
 use crate::id::{FlipId, Nonce, RecordId, SnapshotId};
 
 pub use super::document::BLOCK_VERSION;
-/// How many flips a pointer remembers, for writers that must find out what became of theirs.
+/// How many flips a pointer remembers, for writers that must find out the outcome of theirs.
 pub(crate) const RECENT: usize = 32;
 
 /// The pointer of a lineage: the contract's fields, and pstore's block.
@@ -29,7 +29,7 @@ pub struct Pointer {
     pub flipped_at_ms: u64,
     /// The short name of the snapshot that was current before.
     pub flipped_from_sha256_prefix: String,
-    /// What pstore adds to the contract. Absent if another program wrote the pointer.
+    /// The additions of pstore to the contract. Absent if another program wrote the pointer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pstore: Option<Block>,
     /// Fields that this code does not know. They are written back as they were read.
@@ -37,12 +37,12 @@ pub struct Pointer {
     pub unknown: Unknown,
 }
 
-/// What pstore adds to `latest.json`.
+/// The additions of pstore to `latest.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// The version of this block.
     pub v: u64,
-    /// Who wrote the block, for messages.
+    /// The program that wrote the block, for messages.
     pub writer: String,
     /// A digest of the contract's fields: if it does not fit, another program has moved the pointer since.
     pub bind: String,
@@ -55,14 +55,14 @@ pub struct Block {
     pub flip_id: FlipId,
     /// The flips before this one, newest last.
     pub recent: Vec<FlipId>,
-    /// The claim of whoever holds the lock. Absent if nobody has claimed the pointer.
+    /// The claim of the lock's holder. Absent if nobody has claimed the pointer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Claim>,
-    /// How the pointer came to name what it names, until that is stored as an object of its own.
+    /// The event of the pointer's last move, until it is stored as an object of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<Event>,
     /// Whether a program that knows only the contract was seen to move this pointer, or to have
-    /// held its lock: it will want an archive of whatever the pointer names next.
+    /// held its lock: it will want an archive of the pointer's next target.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub contract_only_seen: bool,
     /// Fields that this code does not know. They are written back as they were read.
@@ -75,15 +75,15 @@ pub struct Block {
 pub struct Claim {
     /// The holder's claim: only who knows it may flip the pointer.
     pub nonce: Nonce,
-    /// The record that the holder builds on: what was current when the pointer was claimed, or what the
-    /// holder itself has flipped to since.
+    /// The record that the holder builds on: the current one when the pointer was claimed, or the target of
+    /// the holder's own last flip.
     pub base: Option<RecordId>,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
-/// What a pointer points at.
+/// The target of a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
     /// There has been no snapshot yet.
@@ -95,13 +95,13 @@ pub enum Target<'a> {
 }
 
 impl Block {
-    /// Whether the pointer remembers this flip: as what it is now, as its last move, or among
+    /// Whether the pointer remembers this flip: as its own, as its last move, or among
     /// the flips before.
     pub(crate) fn knows(&self, flip: FlipId) -> bool {
         self.flip_id == flip || self.last_move() == Some(flip) || self.recent.contains(&flip)
     }
 
-    /// The flip by which it came to name what it names; other flips change only what is said
+    /// The flip that set its present target; other flips change only the facts
     /// about that. `None` if there is no memory of it.
     pub(crate) fn last_move(&self) -> Option<FlipId> {
         self.event.as_ref()?.flip_id
@@ -114,7 +114,7 @@ impl Pointer {
         document::encode_contract(self)
     }
 
-    /// Reads `latest.json`, whoever wrote it.
+    /// Reads a `latest.json` of any program.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         document::decode_contract(bytes, limits::POINTER)
     }
@@ -141,7 +141,7 @@ impl Pointer {
         self.pstore.as_ref().filter(|block| block.bind == self.binding())
     }
 
-    /// What it points at.
+    /// The pointer's target.
     pub fn target(&self) -> Target<'_> {
         match self.block().and_then(|block| block.record) {
             Some(record) => Target::Record(record),

@@ -1,13 +1,13 @@
-//! Reads the first line of a blob: what it is, and the major version of its layout.
+//! Reads the first line of a blob: its kind, and the major version of its layout.
 
 use super::{FormatError, MAJOR, Result, UNNAMED_WRITER, bytes::Reader};
 
-/// A reader of what follows `pstore/<kind>/1` and a line end.
+/// A reader of the bytes after `pstore/<kind>/1` and a line end.
 pub(super) fn strip<'a>(bytes: &'a [u8], kind: &str) -> Result<Reader<'a>> {
     versioned(bytes, kind, MAJOR.into()).map(|(_, reader)| reader)
 }
 
-/// The version, from 1 to `latest`, and a reader of what follows `pstore/<kind>/<version>` and a line end.
+/// The version, from 1 to `latest`, and a reader of the bytes after `pstore/<kind>/<version>` and a line end.
 pub(super) fn versioned<'a>(bytes: &'a [u8], kind: &str, latest: u64) -> Result<(u64, Reader<'a>)> {
     let other = || FormatError::malformed(format!("this is not a {kind}"));
     let rest = bytes.strip_prefix(b"pstore/").and_then(|rest| rest.strip_prefix(kind.as_bytes()));

@@ -32,7 +32,7 @@ use crate::{
     name::{ChromeMajor, Lineage, Profile, ProfileName, Tenant, WIP},
 };
 
-/// What the contract calls manifests, of which a record is one.
+/// The contract's name for manifests, of which a record is one.
 pub const SCHEMA: &str = "computer-plane.profile-snapshot";
 
 /// Where a record is in its life. It moves to the right:
@@ -56,13 +56,13 @@ pub enum State {
 
 const STATES: [&str; 5] = ["writing", "live", "trashed", "tombstone", "revoked"];
 
-/// Who tagged a snapshot, and when.
+/// The author and the time of a tag.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tag {
     /// When, by the clock of who tagged it.
     pub tagged_at_ms: u64,
-    /// Who tagged it.
+    /// The run that tagged it.
     pub by: Actor,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
@@ -81,7 +81,7 @@ pub struct Publishing {
     pub tar_sha256: Sha256,
     /// When the upload began.
     pub started_at_ms: u64,
-    /// Somebody took it for dead, and removes what has arrived.
+    /// Somebody took it for dead, and removes its uploads.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub abandoned: bool,
     /// Fields that this code does not know. They are written back as they were read.
@@ -109,7 +109,7 @@ pub struct Counts {
     pub new_chunks: u64,
     /// Uncompressed bytes of the new chunks.
     pub new_bytes: u64,
-    /// What this write uploaded: packs, meta pack, index.
+    /// The bytes that this write uploaded: packs, meta pack, index.
     pub stored_bytes: u64,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
@@ -146,7 +146,7 @@ pub struct PackUse {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RootRef {
-    /// What names the root.
+    /// The id of the root.
     pub id: ChunkId,
     /// The meta pack that holds it.
     pub pack: PackId,
@@ -180,7 +180,7 @@ impl RootRef {
     }
 }
 
-/// What a snapshot needed before chunks of it were moved, for readers that have pinned it then.
+/// The packs of a snapshot before its chunks were moved, for readers that pinned it then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Earlier {
@@ -193,7 +193,7 @@ pub struct Earlier {
     pub unknown: Unknown,
 }
 
-/// What a snapshot holds and where it lies; absent while it is being written.
+/// A snapshot's content and its location; absent while it is being written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Content {
@@ -250,7 +250,7 @@ pub struct Record {
     pub uncompressed_size_bytes: u64,
     /// When the profile was captured, by the host's clock.
     pub captured_at_ms: u64,
-    /// Who captured it.
+    /// The author of the capture.
     pub captured_by: CapturedBy,
     /// Where it was captured, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -280,10 +280,10 @@ pub struct Record {
     pub lease_seq: u64,
     /// The key that the chunk ids were made with.
     pub chunk_key: ChunkKey,
-    /// What ids are made with.
+    /// The hash function of all ids.
     pub hash: String,
-    /// When the write published it, by the store's clock: what its age and its order go by,
-    /// where `captured_at_ms` is what the host's clock said.
+    /// When the write published it, by the store's clock: its age and its order go by this,
+    /// and not by `captured_at_ms`, which is the host's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_at_ms: Option<u64>,
     /// The record this one was captured on top of.
@@ -293,7 +293,7 @@ pub struct Record {
     pub updates: Vec<RecordId>,
     /// Why the snapshot was taken.
     pub reason: Reason,
-    /// What to find the snapshot by.
+    /// Words by which to find the snapshot.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// The full version of the Chrome that ran last on the profile.
@@ -302,17 +302,17 @@ pub struct Record {
     /// How Chrome says that it ended the last time.
     #[serde(default)]
     pub exit_type: Option<String>,
-    /// What is in the snapshot, and how much of it was new.
+    /// The size of the snapshot, and of the new part of it.
     pub counts: Counts,
-    /// What the snapshot holds. Absent unless the record is live or trashed.
+    /// The snapshot's content. Absent unless the record is live or trashed.
     pub content: Option<Content>,
     /// Earlier generations that somebody may still read, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Earlier>,
-    /// What of it is lost, as far as a check has found.
+    /// The lost parts of the snapshot, as far as a check has found any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<Mark>,
-    /// What was found out about the profile when it was captured.
+    /// The findings about the profile at its capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
     /// Why the pointer was not moved to it by itself.
@@ -321,7 +321,7 @@ pub struct Record {
     /// Why the session it was captured from had started afresh, if it had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
-    /// What a mount should fetch first.
+    /// The chunks that a mount should fetch first.
     #[serde(default, skip_serializing_if = "Startup::is_empty")]
     pub startup: Startup,
     /// Names an operator gave it, so that no retention removes it.
@@ -338,7 +338,7 @@ pub struct Record {
     /// Paths that were left out on purpose.
     #[serde(default)]
     pub exclusions: Vec<String>,
-    /// What was changed in the profile when it was loaded.
+    /// Changes that were made to the profile when it was loaded.
     #[serde(default)]
     pub transforms: Vec<String>,
     /// Features a reader must know to read this snapshot.
@@ -373,7 +373,7 @@ impl Record {
         self.tags.contains_key(WIP)
     }
 
-    /// Whose snapshot it is.
+    /// The lineage of the snapshot.
     pub fn lineage(&self) -> Lineage {
         let name = ProfileName { tenant: self.tenant_id.clone(), profile: self.profile_id.clone() };
         Lineage { name, chrome_major: self.chrome_major_version }
@@ -396,7 +396,7 @@ impl Record {
         Self::decode(&bytes).map(|_| bytes)
     }
 
-    /// Reads a record. Refuses what is too long, malformed, or needs a feature that this code does not know.
+    /// Reads a record. Refuses one that is too long, malformed, or needs an unknown feature.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::RECORD)?;
         document::check_schema(&fields, SCHEMA)?;
@@ -424,7 +424,7 @@ impl Record {
         Ok(record)
     }
 
-    /// What the pointer calls this snapshot: of its archive if it has one.
+    /// The pointer's name for this snapshot: the digest of its archive if it has one.
     pub fn sha256(&self) -> String {
         match (&self.archive_sha256, &self.content) {
             (Some(sha), _) => sha.clone(),

@@ -32,7 +32,7 @@ const MIN_SEGMENT_LEN: usize = 75;
 /// A metadata blob in a meta pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blob {
-    /// What names the blob.
+    /// The id of the blob.
     pub id: ChunkId,
     /// The meta pack that holds it.
     pub pack: PackId,
@@ -64,11 +64,11 @@ pub struct SegmentRef {
     pub table: Blob,
     /// How many chunks the tree segment names.
     pub chunks: u32,
-    /// Which part of the tree it covers. A root of version 1 does not say.
+    /// The part of the tree that it covers. A root of version 1 does not say.
     pub span: Option<Span>,
 }
 
-/// What a snapshot's metadata consists of.
+/// The list of a snapshot's segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     /// The segments, in the order of the tree.

@@ -1,14 +1,14 @@
 //! `Schedule` says when work that is due again and again was last done, and by whom.
 //!
-//! Servers take turns by compare-and-swap: who writes the next `fence` has the turn. Whoever had the one before
-//! finds that when it looks, and ends.
+//! Servers take turns by compare-and-swap: the server that writes the next `fence` has the turn. The one that
+//! had the turn before finds that when it looks, and ends.
 
 use serde::{Deserialize, Serialize};
 
 use super::{MAJOR, MINOR, Result, Unknown, WRITER, document, limits};
 use crate::id::JobId;
 
-/// What the field `schema` of the document says.
+/// The value of the document's field `schema`.
 pub const SCHEMA: &str = "pstore.schedule";
 
 /// `operations/schedules/<name>.json`.
@@ -22,7 +22,7 @@ pub struct Schedule {
     pub schema: String,
     /// The program that wrote it, with its version; for messages.
     pub writer: String,
-    /// What is done: the name of the key.
+    /// The work that is due: the name of the key.
     pub name: String,
     /// Counts the turns.
     pub fence: u64,
@@ -36,7 +36,7 @@ pub struct Schedule {
     /// The job of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobId>,
-    /// What came of it: the last state of the job, `stopped`, or `not begun`.
+    /// The outcome of the turn: the last state of the job, `stopped`, or `not begun`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
     /// Fields that this code does not know. They are written back as they were read.
@@ -68,7 +68,7 @@ impl Schedule {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::SCHEDULE)?;
         document::check_schema(&fields, SCHEMA)?;

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::id::{ChunkId, ChunkKey, SnapshotId};
 
-/// The first bytes of a segment: what it is, and its version.
+/// The first bytes of a segment: its kind, and its version.
 pub const PREFIX: &[u8] = b"pstore/tree/1\n";
 const SNAPSHOT_PREFIX: &[u8] = b"pstore/snapshot/1\n";
 
@@ -55,7 +55,7 @@ pub struct Segment {
     pub bytes: Vec<u8>,
     /// The chunks they refer to, in order, and how long each is.
     pub chunks: Vec<(ChunkId, u32)>,
-    /// Which part of the tree it covers; its packs are not known here.
+    /// The part of the tree that it covers; its packs are not known here.
     pub span: Span,
 }
 
@@ -121,8 +121,8 @@ impl SegmentWriter {
         split(extents).into_iter().for_each(|item| self.put_more(item));
     }
 
-    /// Whether the last segment has ended, and the next one has nothing yet: then what follows is cut as it would
-    /// be behind any other segment.
+    /// Whether the last segment has ended, and the next one has nothing yet: then the next entries are cut as
+    /// they would be behind any other segment.
     pub(crate) fn is_between(&self) -> bool {
         self.current.bytes.len() == PREFIX.len()
     }

@@ -1,7 +1,7 @@
-//! `Startup` names the chunks that are read first of a snapshot, as the mount before has told.
+//! `Startup` names the chunks of a snapshot that are read first, as the mount before has recorded them.
 //!
 //! Chunks are named by their number in the tree, counted as tables count them, so that a hint
-//! stays true when chunks are moved. It is only a hint: what makes no sense is no hint, and
+//! stays true when chunks are moved. It is only a hint: one that makes no sense is ignored, and
 //! never an error.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,7 +11,7 @@ use serde_json::Value;
 pub(crate) const MAX_RUNS: usize = 512;
 /// Uncompressed bytes of the chunks that a hint names together.
 pub const MAX_BYTES: u64 = 8 << 20;
-/// What a JSON number can be.
+/// The largest integer that every JSON reader keeps exactly.
 const MAX_NUMBER: u64 = (1 << 53) - 1;
 
 /// Chunks that follow each other in the tree.

@@ -1,4 +1,4 @@
-//! `Tombstone` is what is left of a profile that was deleted: when, by whom, why, and how much it was.
+//! `Tombstone` remembers a profile that was deleted: when, by whom, why, and how much it was.
 //!
 //! A tenant that was deleted says the same in its `tenant.json`, which is then its tombstone.
 
@@ -10,7 +10,7 @@ use crate::{
     name::{Profile, ProfileName, Tenant},
 };
 
-/// What the field `schema` of the document says.
+/// The value of the document's field `schema`.
 pub const SCHEMA: &str = "pstore.tombstone";
 
 /// How far a deletion has got.
@@ -23,10 +23,10 @@ pub enum Progress {
     Done,
 }
 
-/// Who decided it.
+/// The person who decided on a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operator {
-    /// Who they are on their host.
+    /// The person's name on their host.
     pub user: String,
     /// The host they worked on.
     pub host: String,
@@ -51,12 +51,12 @@ pub struct Deletion {
     pub state: Progress,
     /// By the store's clock.
     pub at_ms: u64,
-    /// Who decided it.
+    /// The person who decided it.
     pub by: Operator,
-    /// Why, in the words of whoever decided it. May be empty.
+    /// Why, in the words of the person who decided it. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What there was when it was decided.
+    /// Snapshots that there were when it was decided.
     pub snapshots: u64,
     /// Archives that were counted with the snapshots.
     pub archives: u64,
@@ -68,7 +68,7 @@ pub struct Deletion {
 }
 
 impl Deletion {
-    /// For whoever wants what was deleted.
+    /// The deletion, for an error about the thing that was deleted.
     pub fn told(&self) -> Deleted {
         Deleted { at_ms: self.at_ms, by: self.by.name(), reason: self.reason.clone() }
     }
@@ -89,7 +89,7 @@ pub struct Tombstone {
     pub tenant_id: Tenant,
     /// The profile that was deleted.
     pub profile_id: Profile,
-    /// Who deleted it, when and why.
+    /// The author, the time and the reason of the deletion.
     pub deletion: Deletion,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
@@ -116,7 +116,7 @@ impl Tombstone {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::TOMBSTONE)?;
         document::check_schema(&fields, SCHEMA)?;

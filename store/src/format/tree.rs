@@ -48,11 +48,11 @@ pub struct Time {
 pub struct Extension {
     /// An odd tag is critical: a reader that does not know it must refuse the tree.
     pub tag: u64,
-    /// What it says, which only those who know it understand.
+    /// Its content, which only programs that know the tag understand.
     pub value: Vec<u8>,
 }
 
-/// What every kind of entry has.
+/// The attributes that every kind of entry has.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Meta {
     /// Permission bits with set-user-id, set-group-id and sticky.
@@ -75,8 +75,8 @@ pub fn is_plain_xattr(name: &[u8]) -> bool {
     name.starts_with(PLAIN_XATTRS)
 }
 
-/// Set-user-id and set-group-id bits, and extended attributes beside `user.*`, are *special*: what
-/// they lend are the rights of whoever makes the file, and a tree may be anybody's.
+/// Set-user-id and set-group-id bits, and extended attributes beside `user.*`, are *special*: they lend the
+/// rights of the user who makes the file, and a tree may be anybody's.
 impl Meta {
     /// Whether it has a mode or an attribute that lends rights.
     pub fn is_special(&self) -> bool {
@@ -88,7 +88,7 @@ impl Meta {
         self.mode & PLAIN_MODE_BITS
     }
 
-    /// Takes away what is special.
+    /// Takes away the special mode bits and attributes.
     pub(crate) fn make_plain(&mut self) {
         self.mode = self.plain_mode();
         self.xattrs.retain(|(name, _)| is_plain_xattr(name));
@@ -133,7 +133,7 @@ pub enum Extent {
     Hole(u64),
     /// A chunk of the store.
     Chunk {
-        /// What names the chunk.
+        /// The chunk's id.
         id: ChunkId,
         /// How many bytes it has.
         len: u32,
@@ -178,7 +178,7 @@ impl Extent {
     }
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `extents` cover exactly `size` bytes.
@@ -217,7 +217,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether what a link at `path` refers to can be referred to.
+    /// Whether a link at `path` can have its target.
     pub(super) fn check_target(&self, path: &TreePath) -> Result<()> {
         match self {
             Self::Symlink { target }
@@ -240,7 +240,7 @@ pub struct Entry {
     pub path: TreePath,
     /// Its owner, mode, time and other attributes.
     pub meta: Meta,
-    /// What it is, and what it holds.
+    /// Its kind, and its content.
     pub kind: Kind,
 }
 
@@ -322,7 +322,7 @@ pub(crate) struct Checker {
     hasher: RandomState,
     /// The only files that links lead to; if that is not known, any may be one.
     linked: Option<Arc<Linked>>,
-    /// Whether parts of the tree are left out: then only the order of what is there can be checked.
+    /// Whether parts of the tree are left out: then only the order of the others can be checked.
     is_partial: bool,
 }
 

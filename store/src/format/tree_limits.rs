@@ -1,8 +1,8 @@
 //! Bounds how large a tree may be. Every reader refuses one that is larger, before it takes memory for it,
 //! and every writer refuses to make it.
 //!
-//! Whoever may write a tenant's objects can describe a tree of any size in a few bytes, so what a
-//! reader takes must not follow from what they say. A profile of five million files with 100 GB in
+//! A program that may write a tenant's objects can describe a tree of any size in a few bytes, so a
+//! reader's memory must not follow from their claims. A profile of five million files with 100 GB in
 //! them takes a third of any of these at most.
 
 use super::{
@@ -16,11 +16,11 @@ pub(crate) const MAX_METADATA_BYTES: u64 = 2 << 30;
 pub const MAX_CHUNKS: u64 = 1 << 25;
 /// Of a tree: entries.
 pub(crate) const MAX_ENTRIES: u64 = 1 << 24;
-/// Of a tree: the lengths of all paths and of all targets of links, whole: a segment has only what
-/// a path does not share with the one before.
+/// Of a tree: the lengths of all paths and of all targets of links, whole: a segment has only the part
+/// that a path does not share with the one before.
 pub(crate) const MAX_PATHS_BYTES: u64 = 2 << 30;
-/// Beyond this they may be no more than [`PATHS_FOR_EACH`] times as long as the tree segments: what
-/// is shared often is little to store, and all of it is held.
+/// Beyond this they may be no more than [`PATHS_FOR_EACH`] times as long as the tree segments: a part
+/// that many paths share is little to store, and all of it is held.
 const FREE_PATHS_BYTES: u64 = 128 << 20;
 const PATHS_FOR_EACH: u64 = 16;
 /// Of a path: names. No longer path of names can be given to a kernel at once.
@@ -28,7 +28,7 @@ pub const MAX_DEPTH: usize = 2048;
 /// Of a tree: the sizes of all files, holes included.
 pub const MAX_CONTENT_BYTES: u64 = 1 << 44;
 
-/// What the entries of a tree amount to, counted as they are read or written.
+/// The counts and sizes of a tree's entries, added up as they are read or written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     entries: u64,
@@ -37,7 +37,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts an entry, or says what there would be too much of. The segments up to it, and the one it
+    /// Counts an entry, or says which limit it exceeds. The segments up to it, and the one it
     /// is in, have `tree_bytes`.
     pub fn add(&mut self, entry: &Entry, tree_bytes: u64) -> Result<()> {
         let path = entry.path.as_bytes();

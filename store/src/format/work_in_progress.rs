@@ -1,7 +1,8 @@
 //! `WorkInProgress` is `wip.json`: it names the newest snapshot that a run has stored while it goes on.
 //!
-//! The snapshot has a record like any other, with the tag [`WIP`](crate::name::WIP), and the pointer does not name it. This document
-//! only tells whoever opens the lineage next that there is one, without a look at all records.
+//! The snapshot has a record like any other, with the tag [`WIP`](crate::name::WIP), and the pointer does not
+//! name it. This document only tells the next process that opens the lineage that there is one, without a
+//! look at all records.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,7 @@ use crate::{
     name::{ChromeMajor, Lineage, Profile, Tenant},
 };
 
-/// What the field `schema` of the document says.
+/// The value of the document's field `schema`.
 pub const SCHEMA: &str = "pstore.wip";
 
 /// `wip.json` of a lineage.
@@ -33,12 +34,12 @@ pub struct WorkInProgress {
     pub chrome_major_version: ChromeMajor,
     /// The record of the snapshot.
     pub record: RecordId,
-    /// The session whose changes it has, on the host of whoever saved it.
+    /// The session whose changes it has, on the host that saved it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<RecordId>,
     /// When it was saved, by the clock of who saved it.
     pub saved_at_ms: u64,
-    /// Whose work it is.
+    /// The run whose work it is.
     pub by: Actor,
     /// Fields that this code does not know. They are written back as they were read.
     #[serde(flatten)]
@@ -81,7 +82,7 @@ impl WorkInProgress {
         document::encode(self)
     }
 
-    /// Reads the document. Refuses what is too long, malformed, or of a version that this code does not know.
+    /// Reads the document. Refuses one that is too long, malformed, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let fields = document::open(bytes, limits::WORK_IN_PROGRESS)?;
         document::check_schema(&fields, SCHEMA)?;

@@ -1,6 +1,6 @@
-//! `PointOfNoReturn` decides who comes first: an interruption, or the step that cannot be taken back.
+//! `PointOfNoReturn` decides which comes first: an interruption, or the step that cannot be taken back.
 //!
-//! That step is taken on a thread which nobody can stop. So whoever wants to interrupt, and
+//! That step is taken on a thread which nobody can stop. So a process that wants to interrupt, and
 //! say truthfully that nothing was done, must ask; exactly one of the two is told to go on.
 
 use std::sync::{
@@ -12,7 +12,7 @@ const OPEN: u8 = 0;
 const MADE: u8 = 1;
 const PREVENTED: u8 = 2;
 
-/// Shared by the work and by whoever may interrupt it.
+/// Shared by the work and by those who may interrupt it.
 #[derive(Clone, Debug, Default)]
 pub struct PointOfNoReturn(Arc<AtomicU8>);
 

@@ -2,7 +2,7 @@
 //!
 //! Every move is made here, so none can forget it: a pointer that names an archive names one
 //! that is there. Where the pointer is there already, it may be so from before archives were
-//! wanted; then only what it says is brought up to date.
+//! wanted; then only its other fields are brought up to date.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::{
 };
 
 impl PublishJob {
-    /// Whether what the pointer will name, or names, must have an archive.
+    /// Whether the pointer's next or present target must have an archive.
     fn is_wanted(&self, contract_only_seen: bool) -> bool {
         self.always || contract_only_seen
     }
@@ -49,7 +49,7 @@ pub async fn flip(
     Ok((record, flip))
 }
 
-/// As [`flip`], with what was looked at while the record became live. The event is still to be told.
+/// As [`flip`], with the checks made while the record became live. The event is still to be told.
 pub async fn flip_verified(
     hold: &Hold,
     record: Record,
@@ -109,7 +109,7 @@ pub async fn point(
     Ok((decided(handle, record).await, flip))
 }
 
-/// The record of what the pointer names by somebody's decision: it is held back no longer, nor work in progress.
+/// The record of a target that somebody chose: it is held back no longer, nor work in progress.
 async fn decided(handle: &LineageHandle, record: Record) -> Record {
     if record.held_back.is_none() && !record.is_work_in_progress() {
         return record;

@@ -1,4 +1,4 @@
-//! Sweeps expired locks away, of every profile one may see.
+//! Takes expired locks away, of all profiles of a tenant.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
 
 const LOCKS_AT_ONCE: usize = 16;
 
-/// What a sweep found.
+/// The findings of a sweep.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The locks that were taken away.

@@ -16,7 +16,7 @@ const MAX_NAME_BYTES: usize = 64;
 /// So many that nobody meets the bound, so few that a record stays small.
 const MAX_TAGS: usize = 64;
 
-/// What a change of tags did.
+/// The outcome of a change of tags.
 #[derive(Clone, Debug)]
 pub struct Tagged {
     /// The record with the tag.
@@ -73,8 +73,8 @@ pub async fn untag(handle: &LineageHandle, target: RecordId, name: &str) -> Resu
     .await
 }
 
-/// Changes the record of a snapshot, whatever others do to it meanwhile. `change` is also told
-/// what time it is by the store's clock.
+/// Changes the record of a snapshot, beside other changes at the same time. `change` also gets
+/// the time of the store's clock.
 pub(super) async fn change(
     handle: &LineageHandle,
     target: RecordId,

@@ -1,7 +1,8 @@
 //! Names a run's work in progress, puts the next in its place, and ends it when the run has ended.
 //!
-//! The order of a replacement keeps one of the two at every moment: the new snapshot is live, then the hint names it, then the
-//! one before is deleted. Whoever is killed in between leaves one too many: the newest counts, and retention removes the rest.
+//! The order of a replacement keeps one of the two at every moment: the new snapshot is live, then the hint
+//! names it, then the one before is deleted. A process that is killed in between leaves one too many: the
+//! newest counts, and retention removes the rest.
 //!
 //! Work keeps its tag for as long as it is never made current, so nobody takes it for a snapshot that was.
 
@@ -31,8 +32,9 @@ pub async fn replace(
     Ok(())
 }
 
-/// The work in progress of this run is stored otherwise, or nobody wants it: deletes what it has saved, `own`. Whoever has gone on
-/// without what another run has `left` is not told of that again.
+/// Ends this run's work in progress, which is stored otherwise, or which nobody wants: deletes the saved
+/// snapshots, `own`. A process that has gone on without the work that another run has `left` is not told of
+/// that again.
 pub async fn end(handle: &LineageHandle, own: &[RecordId], left: Option<RecordId>) -> Result<()> {
     let (store, lineage) = (handle.store(), handle.lineage());
     let hint = work_in_progress::read(store, lineage).await?;

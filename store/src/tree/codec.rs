@@ -1,4 +1,4 @@
-//! `codec` encodes what a host remembers of files: states, extended attributes, extents.
+//! `codec` encodes a host's memory of files: states, extended attributes, extents.
 
 use super::{walk::FileState, xattrs::Xattrs};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     id::ChunkId,
 };
 
-/// A path by what it does not share with the one before, which it takes the place of.
+/// A path by the part that it does not share with the one before, which it replaces.
 pub(super) fn put_path(out: &mut Vec<u8>, previous: &mut Vec<u8>, path: &[u8]) {
     let shared = previous.iter().zip(path).take_while(|(a, b)| a == b).count();
     out.put_varint(shared as u64);

@@ -29,7 +29,7 @@ pub(crate) trait ContentSink {
     fn restart(&mut self);
 }
 
-/// What a file was while its content was read: the same before and after.
+/// A file's state while its content was read: the same before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReadState {
     pub state: FileState,

@@ -1,4 +1,4 @@
-//! `ReadLog` holds what reading files gave, in the order in which they were read.
+//! `ReadLog` holds the states and contents of files, in the order in which they were read.
 
 use std::path::PathBuf;
 
@@ -15,9 +15,9 @@ use crate::{
 /// A file that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReadFile {
-    /// What it was then.
+    /// Its state then.
     pub seen: ReadState,
-    /// What it held.
+    /// Its content.
     pub extents: Vec<Extent>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct ReadFile {
 pub(crate) struct ReadLog(Records);
 
 impl ReadLog {
-    /// What is too much for memory is put aside below `folder`.
+    /// A log that keeps the excess over its memory below `folder`.
     pub fn below(folder: Option<PathBuf>) -> Self {
         Self(Records::below(folder))
     }

@@ -1,4 +1,4 @@
-//! `Records` holds many small things, to be read in the order in which they were added.
+//! `Records` holds any number of small things, to be read in the order in which they were added.
 //!
 //! The first blocks of bytes are in memory, the others in a file without a name. So any number of records takes little
 //! memory.
@@ -33,12 +33,12 @@ enum Block {
 }
 
 impl Records {
-    /// What does not fit into a few blocks is put into a file below `folder`.
+    /// Records that keep all but a few blocks in a file below `folder`.
     pub fn below(folder: Option<PathBuf>) -> Self {
         Self { folder, ..Self::default() }
     }
 
-    /// Adds what `encode` appends.
+    /// Adds a record that `encode` writes.
     pub fn push(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
         if self.last.len() >= BLOCK_BYTES {
             self.put_away();
@@ -114,7 +114,7 @@ pub(crate) struct RecordReader<'a> {
 }
 
 impl RecordReader<'_> {
-    /// What `read` makes of the next record, all of which it must read; `None` after the last.
+    /// Decodes the next record by `read`, which must read all of it; `None` after the last.
     pub fn read_next<T>(
         &mut self,
         read: impl FnOnce(&mut Reader<'_>) -> format::Result<T>,

@@ -20,9 +20,9 @@ use rustix::{
 
 use crate::id;
 
-/// What a directory must allow its owner, to be emptied.
+/// The rights that a directory's owner needs to empty it.
 const OPEN: Mode = Mode::RWXU;
-/// So many directories are open at once; what is deeper is moved to the top.
+/// So many directories are open at once; deeper ones are moved to the top.
 const LEVELS: usize = 32;
 
 /// Removes `path`, which may be a directory or anything else; a link is removed, not followed.
@@ -44,13 +44,13 @@ pub fn remove_all(path: &Path) -> io::Result<()> {
 
 struct Removal<'a> {
     top: BorrowedFd<'a>,
-    /// Of the names of what is moved there.
+    /// The number in the next name of a directory moved there.
     unique: u64,
     moved: u64,
 }
 
 impl Removal<'_> {
-    /// Removes what is in a directory, but for what is too deep.
+    /// Removes the entries of a directory, but for those that are too deep.
     fn empty(&mut self, dir: BorrowedFd<'_>, level: usize) -> rustix::io::Result<()> {
         // All names before anything is changed: a listing does not tell what becomes of the rest.
         let mut found = Vec::new();
@@ -85,7 +85,7 @@ impl Removal<'_> {
     }
 }
 
-/// Opens a directory so that it can be emptied, whatever its mode is.
+/// Opens a directory so that it can be emptied, in spite of its mode.
 fn open<P: rustix::path::Arg + Copy>(dir: impl AsFd, path: P) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = match openat(dir.as_fd(), path, flags, Mode::empty()) {

@@ -1,7 +1,7 @@
-//! Opens what lies below one directory, and nothing else.
+//! `RootDir` opens entries below one directory, and nothing else.
 //!
 //! The kernel resolves every path beneath the directory and refuses symbolic links, so
-//! neither a hostile tree nor a race with whoever owns the directory leads outside.
+//! neither a hostile tree nor a race with the directory's owner leads outside.
 
 use std::{
     io,
@@ -31,7 +31,7 @@ impl RootDir {
         Ok(Self { fd, path: path.to_owned() })
     }
 
-    /// What a person would call the entry at `path`.
+    /// A person's name for the entry at `path`.
     pub fn display(&self, path: &TreePath) -> PathBuf {
         use std::os::unix::ffi::OsStrExt;
         if path.is_root() {

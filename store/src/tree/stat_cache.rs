@@ -35,7 +35,7 @@ use crate::{
 const PREFIX: &[u8] = b"pstore/stat/4\n";
 /// A block ends with the entry that makes it so long.
 const BLOCK_BYTES: usize = 256 << 10;
-/// A block that is shorter is written anew with what comes next, so that blocks stay few.
+/// A block that is shorter is written anew with the next entries, so that blocks stay few.
 const SHORT_BLOCK_BYTES: usize = BLOCK_BYTES / 4;
 const DIGEST_LEN: usize = 32;
 /// No entry that is not a regular file takes more.
@@ -45,7 +45,7 @@ const FILE: u8 = 0;
 const UNSURE_FILE: u8 = 1;
 const OTHER: u8 = 2;
 
-/// What was known of an entry.
+/// The knowledge of one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     /// Its path below the directory.
@@ -87,7 +87,7 @@ fn rights(meta: &Meta) -> [u32; 3] {
     [meta.mode, meta.uid, meta.gid]
 }
 
-/// Writes what is known of one directory.
+/// Writes the knowledge of one directory.
 #[derive(Debug)]
 pub(crate) struct StatCacheWriter<W> {
     out: W,
@@ -227,7 +227,7 @@ pub(crate) struct StatCacheReader<R> {
 }
 
 impl<R: Read> StatCacheReader<R> {
-    /// Of what is not such a file, or is one of another version, nothing is known.
+    /// A source that is no stat cache, or one of another version, holds nothing.
     pub fn new(source: Option<R>) -> Self {
         let opened = source.and_then(|mut source| {
             let mut prefix = [0; PREFIX.len()];
@@ -254,8 +254,8 @@ impl<R: Read> StatCacheReader<R> {
         self.is_whole
     }
 
-    /// What is known of the entry at `path`, which must come after all that were asked for. `passed` is told those
-    /// before it that nobody has asked for.
+    /// The knowledge of the entry at `path`, which must come after all that were asked for. `passed` is told
+    /// of those before it that nobody has asked for.
     pub fn find(&mut self, path: &TreePath, passed: &mut dyn FnMut(&Known)) -> Option<&mut Known> {
         while let Some(known) = &self.current {
             if in_order(&known.path, path.as_bytes()).is_ge() {
@@ -271,7 +271,7 @@ impl<R: Read> StatCacheReader<R> {
         found
     }
 
-    /// Goes through what is left, as if somebody asked for what comes after it.
+    /// Goes through the rest, as if somebody asked for an entry after it.
     pub fn rest(&mut self, passed: &mut dyn FnMut(&Known)) {
         while let Some(known) = &self.current {
             if !self.is_found {
@@ -281,7 +281,7 @@ impl<R: Read> StatCacheReader<R> {
         }
     }
 
-    /// Copies what comes before `path`, or all that is left, and leaves out what is at the path itself.
+    /// Copies the entries before `path`, or all the rest, and leaves out the one at the path itself.
     pub fn copy<W: Write>(
         &mut self,
         path: Option<&TreePath>,

@@ -9,7 +9,7 @@
 //! 2. whose state was the same before and after reading (`read` sees to it);
 //! 3. that no process had open or mapped for writing, neither before nor after reading;
 //! 4. whose ctime lies at least two seconds in the past of the file system's own clock at
-//!    the moment between flushing and reading: whatever is written later, by whomever, gets
+//!    the moment between flushing and reading: every later write, by any process, gets
 //!    a later ctime;
 //! 5. on the directory's own, local file system, which tells of writes through mappings
 //!    (tmpfs does not).
@@ -88,7 +88,7 @@ impl Writers {
 }
 
 /// Device and inode of a file, as the kernel knows them already: the file may be on a mount that
-/// has stopped answering, and whoever asked there would wait for it.
+/// has stopped answering, and a call that asks there would wait for it.
 fn file(handle: &Path) -> Option<(u64, u64)> {
     let found = statx(CWD, handle, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE | StatxFlags::INO).ok()?;
     let is_file = FileType::from_raw_mode(found.stx_mode.into()).is_file();
@@ -112,7 +112,7 @@ fn written_mapping(line: &str) -> Option<(u64, u64)> {
     Some((device, fields.next()?.parse().ok()?)).filter(|(_, inode)| *inode != 0)
 }
 
-/// Flushes what will be read: one file after the other if they are few, else all of them
+/// Flushes the files that will be read: one file after the other if they are few, else all of them
 /// with their file system.
 pub fn flush(root: &RootDir, files: &[TreePath]) -> Result<()> {
     if files.len() > FLUSH_ONE_BY_ONE {

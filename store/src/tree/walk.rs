@@ -1,6 +1,6 @@
-//! `walk` hands on what is in a directory, in the order of a tree: names, attributes and links, no content.
+//! `walk` lists the entries of a directory, in the order of a tree: names, attributes and links, no content.
 //!
-//! Threads look ahead of whoever takes it, within a bound. So memory does not follow from how much there is,
+//! Threads look ahead of the caller, within a bound. So memory does not follow from the number of entries,
 //! but for the names of the directories on the way and those of files that have several.
 
 mod look_ahead;
@@ -21,7 +21,7 @@ use crate::{
 
 pub use super::xattrs::Xattrs;
 
-/// What tells whether a file is the one that was seen before.
+/// Tells whether a file is the one that was seen before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileState {
     /// The file system.
@@ -37,7 +37,7 @@ pub struct FileState {
 }
 
 impl FileState {
-    /// What the system says of a file.
+    /// The state of a file, from the system's answer.
     pub fn of(stat: &Stat) -> Self {
         let time = |seconds: i64, nanos: u64| Time { seconds, nanos: nanos as u32 };
         Self {
@@ -53,7 +53,7 @@ impl FileState {
 /// A regular file that was found, its content unread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundFile {
-    /// What the file was when it was found.
+    /// The file's state when it was found.
     pub state: FileState,
     /// Whether it takes less space than its size: it may have holes.
     pub sparse: bool,
@@ -102,20 +102,20 @@ impl Skipped {
 /// An entry that was found. A regular file has no extents yet, and its extended attributes were not asked for.
 #[derive(Debug)]
 pub struct Found {
-    /// What it is. A file with several names is a file where it comes first, and a link elsewhere.
+    /// The entry. A file with several names is a file where it comes first, and a link elsewhere.
     pub entry: Entry,
-    /// What it is if it is a regular file.
+    /// The file, if it is a regular one.
     pub file: Option<FoundFile>,
 }
 
-/// How many entries the threads of a walk are ahead of whoever takes them, at most.
+/// How many entries the threads of a walk are ahead of the caller, at most.
 const AHEAD: usize = 4096;
 
 /// Decides by path.
 pub(crate) type Exclude<'a> = &'a (dyn Fn(&TreePath) -> bool + Sync);
 
-/// Walks everything below `root`, never following a link, and hands on each entry in order. So many threads look
-/// ahead. Tells what was left out.
+/// Walks everything below `root`, never following a link, and hands on each entry in order. So many threads
+/// look ahead. Returns the counts of skipped entries.
 pub fn walk(
     root: &RootDir,
     exclude: Exclude<'_>,

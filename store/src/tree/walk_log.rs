@@ -1,4 +1,4 @@
-//! `WalkLog` is a walk, written down: some forty bytes for each entry, to be gone through again and again.
+//! `WalkLog` records a walk: some forty bytes for each entry, to be gone through again and again.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ const SYMLINK: u8 = 1;
 const HARD_LINK: u8 = 2;
 const FILE: u8 = 3;
 
-/// What becomes of a file that was found.
+/// The choice for a file that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// It has the content that it had.
@@ -37,7 +37,7 @@ pub(crate) enum Choice {
 pub(crate) struct Logged {
     /// A regular file has neither extents nor extended attributes.
     pub entry: Entry,
-    /// Of a regular file: what it was, and what becomes of it.
+    /// Of a regular file: its state, and the choice for it.
     pub file: Option<(FoundFile, Choice)>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct WalkLog {
 }
 
 impl WalkLog {
-    /// What is too much for memory is put aside below `folder`.
+    /// A log that keeps the excess over its memory below `folder`.
     pub fn below(folder: Option<PathBuf>) -> Self {
         Self { records: Records::below(folder), previous: Vec::new() }
     }

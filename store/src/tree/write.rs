@@ -33,12 +33,12 @@ use crate::{
 /// A staging directory younger than this may belong to somebody who is about to lock it.
 const YOUNG: Duration = Duration::from_secs(10);
 
-/// What a file gets of its entry beside content, time and the plain part of its mode and attributes.
+/// The attributes that a file gets beside content, time and the plain part of its mode and attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keeping {
-    /// Its owner. Else it belongs to whoever makes it.
+    /// Its owner. Else it belongs to the user who makes it.
     pub owner: bool,
-    /// What is [special](Meta::is_special).
+    /// Its [special](Meta::is_special) mode and attributes.
     pub special: bool,
 }
 
@@ -152,7 +152,7 @@ impl Staging {
         self.dir.path()
     }
 
-    /// Makes what is written so far durable.
+    /// Makes the files written so far durable.
     pub fn flush(&self) -> Result<()> {
         syncfs(self.dir.fd()).at("cannot flush", self.dir.path())
     }
@@ -240,7 +240,7 @@ impl Drop for Staging {
     }
 }
 
-/// Removes what restores to the same target left behind when they were killed.
+/// Removes the staging directories that killed restores to the same target left behind.
 fn remove_abandoned(parent: &Path, prefix: &OsStr) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let made = entry.metadata().and_then(|meta| meta.modified()).ok();

@@ -12,7 +12,7 @@ use crate::format::tree::MAX_XATTR_BYTES;
 /// Extended attributes by name.
 pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Those of what is called `name` in a directory.
+/// The attributes of the entry `name` in a directory.
 pub(super) fn of_name(dir: &OwnedFd, name: &[u8]) -> Result<Xattrs> {
     // Through the open directory, so that the path is short whatever the depth.
     let mut path = format!("/proc/self/fd/{}/", dir.as_fd().as_raw_fd()).into_bytes();

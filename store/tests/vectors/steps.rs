@@ -69,7 +69,7 @@ fn follow(before: &Pointer, flip: u8, change: impl FnOnce(&mut Pointer, &mut Blo
     next
 }
 
-/// Who makes the steps: the holder of the vector store's lock.
+/// The run that makes the steps: the holder of the vector store's lock.
 fn actor() -> Actor {
     catalog::lock().holder()
 }
@@ -113,7 +113,7 @@ fn name(record: &Record, pointer: &mut Pointer) {
     pointer.active_sha256_prefix = prefix;
 }
 
-/// What a program makes of a pointer that knows only the contract and keeps what it does not know.
+/// A pointer as a program writes it that knows only the contract and keeps all other fields.
 fn foreign(before: &Pointer) -> Pointer {
     let prefix = "5e".repeat(6);
     Pointer {

@@ -79,7 +79,7 @@ async fn template(fixture: &StoreFixture) -> Record {
     store::catalog::records::get(&fixture.store, &fixture.lineage, id).await.expect("a record").0
 }
 
-/// Writes behind the store's back, which is quicker, and all the same for who reads.
+/// Writes behind the store's back, which is quicker, and all the same for readers.
 fn write(
     root: &Path,
     fixture: &StoreFixture,

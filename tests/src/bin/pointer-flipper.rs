@@ -1,4 +1,4 @@
-//! `pointer-flipper` moves a pointer about, as a process of its own, and prints what happened.
+//! `pointer-flipper` moves a pointer about, as a process of its own, and prints its moves.
 //!
 //! `pointer-flipper ROUNDS NAME local ROOT`
 //! `pointer-flipper ROUNDS NAME s3 ENDPOINT BUCKET PREFIX ACCESS-KEY SECRET-KEY`

@@ -1,4 +1,4 @@
-//! `soak-writer` writes in a mount, as a process of its own, and notes outside what it did.
+//! `soak-writer` writes in a mount, as a process of its own, and logs its writes outside.
 //!
 //! `soak-writer MOUNTPOINT LOG SEED GENERATION SLOTS`: see `tests::soak::writer`. It ends when its
 //! standard input does, between two writes, or at the first error: then its daemon is gone.

@@ -1,5 +1,5 @@
-//! `stop-chrome` stops the Chrome on a directory and says what came of it, as a process of its own that a test can
-//! start as another user.
+//! `stop-chrome` stops the Chrome on a directory and prints the outcome, as a process of its own that a test
+//! can start as another user.
 
 use std::{env, path::PathBuf};
 

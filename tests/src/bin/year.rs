@@ -1,5 +1,5 @@
-//! `year` plays a year of one busy tenant in minutes, and tells what a snapshot, a commit, a mount, a list and a
-//! collection cost in its first week and in its last.
+//! `year` plays a year of one busy tenant in minutes, and tells the costs of a snapshot, a commit, a mount, a
+//! list and a collection in its first week and in its last.
 //!
 //! `year [PROFILES [SNAPSHOTS [DAYS]]]` runs the real code on a bucket in memory whose clock goes on
 //! by an hour at a time. The profiles are captured in turn, every eighth time by the commit of a
@@ -40,7 +40,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(1);
 const KEEP: u64 = 5;
 /// Of a directory, besides the one that changes.
 const FILES: u64 = 6;
-/// What a tenant may have beside three objects for each snapshot and pack: what ended within a day.
+/// Objects that a tenant may have beside three for each snapshot and pack: those that ended within a day.
 const OBJECTS_BESIDE: u64 = 600;
 
 /// The weeks that are told about, by their last day, in a year of 365. In a shorter one they come
@@ -117,7 +117,7 @@ impl Year {
         StoreFixture::open(Arc::clone(&self.bucket), cache.map(|name| self.folder.path().join(name))).await
     }
 
-    /// What was asked for so far is not counted; from now on an answer takes its time.
+    /// Forgets the requests so far; from now on an answer takes its time.
     fn note(&self, week: Option<&str>) -> u64 {
         if week.is_some() {
             self.delay.set(ROUND_TRIP);
@@ -138,7 +138,7 @@ impl Year {
         cost.bytes += calls.iter().map(|call| call.bytes).sum::<u64>();
     }
 
-    /// The next snapshot of a profile, and what retention removes for it.
+    /// The next snapshot of a profile, and the retention after it.
     async fn write(
         &mut self,
         week: Option<&'static str>,
@@ -278,7 +278,7 @@ fn fill(source: &Path, number: u64) {
     }
 }
 
-/// What a snapshot removes after itself.
+/// The retention that follows a snapshot.
 async fn keep_newest(host: &StoreFixture) {
     let policy = Policy { keep: Some(Keep::Newest(KEEP)), ..Policy::default() };
     let survey = retention::lineage(&host.store, &host.lineage).await.expect("a survey");

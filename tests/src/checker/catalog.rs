@@ -1,4 +1,4 @@
-//! `catalog` checks tenants, pointers and roots: I14, I15, I16, I22 and what I20 says of one moment.
+//! `catalog` checks tenants, pointers and roots: I14, I15, I16, I22 and the part of I20 about one moment.
 
 use std::collections::BTreeSet;
 

@@ -3,8 +3,8 @@
 //! It was written from that page and not from the code, and uses none of the program's decoders, so that a mistake
 //! would have to be made twice. Only the bucket is the program's.
 //!
-//! I5 and I20 are about changes: [`State::must_follow`] compares two states. Of I19 only what can be seen afterwards
-//! is tested: nothing live names a pack that was swept.
+//! I5 and I20 are about changes: [`State::must_follow`] compares two states. Of I19 only the part that shows
+//! afterwards is tested: nothing live names a pack that was swept.
 
 mod catalog;
 mod document;
@@ -120,7 +120,7 @@ impl State {
         fitting.map(|(key, _)| key.as_str()).collect()
     }
 
-    /// What is named so of a tenant, with what comes after.
+    /// The objects of a tenant's folder, by the last part of their keys.
     fn below<'a>(&'a self, tenant: &str, folder: &str) -> impl Iterator<Item = (String, &'a Bytes)> {
         let prefix = format!("content/{tenant}/{folder}/");
         let found = self.objects.iter().filter(move |(key, _)| key.starts_with(&prefix));

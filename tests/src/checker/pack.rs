@@ -7,7 +7,7 @@ use super::{
     input::{Input, Read, pack_name},
 };
 
-/// A pack's directory, and what its frames hold.
+/// A pack's directory, and the content of its frames.
 #[derive(Debug)]
 pub(super) struct Pack {
     /// By offset.

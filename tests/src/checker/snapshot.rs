@@ -1,4 +1,4 @@
-//! `snapshot` checks records and what they name: I4 to I13, I17 and what can be seen of I19.
+//! `snapshot` checks records and the objects that they name: I4 to I13, I17 and the visible part of I19.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,7 +84,7 @@ fn must(holds: bool, otherwise: impl Into<String>) -> Read<()> {
 /// Pack, offset and stored length of each.
 type Frames = BTreeSet<(String, u64, u64)>;
 
-/// Through one snapshot, noting what it uses.
+/// Through one snapshot, noting its needs.
 struct Walk<'a> {
     state: &'a State,
     tenant: &'a str,
@@ -190,7 +190,7 @@ impl<'a> Walk<'a> {
         Ok((id, self.blob(&place, kind, &id, raw_len, ranges)?))
     }
 
-    /// The locations of a tree segment's chunks: each must be what the tree says. Returns how many bytes of
+    /// The locations of a tree segment's chunks: each must match the tree. Returns how many bytes of
     /// each pack they need, each frame once.
     fn table(&self, table: &[u8], chunks: &[([u8; 32], u64)]) -> Read<BTreeMap<String, u64>> {
         let mut frames = Frames::new();
@@ -227,7 +227,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What a root says that a segment covers, but for its packs.
+/// A root's span of a segment, but for its packs.
 fn span(input: &mut Input<'_>, before: &mut Vec<u8>) -> Read<Span> {
     let head = input.varint()?;
     let mut span = Span { entries: head >> 1, continues: head & 1 == 1, ..Span::default() };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::input::{Input, Read};
 
-/// What has been read of a tree so far.
+/// The part of a tree that was read so far.
 #[derive(Default)]
 pub(super) struct Tree {
     /// Every path, with its kind.
@@ -20,7 +20,7 @@ pub(super) struct Tree {
     span: Span,
 }
 
-/// What a segment covers, as a root says it.
+/// The span of a segment, as a root has it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Span {
     pub(super) first: Option<Vec<u8>>,
@@ -39,7 +39,7 @@ fn must(holds: bool, otherwise: &str) -> Read<()> {
 }
 
 impl Tree {
-    /// Reads one segment and returns its chunks and what it covers.
+    /// Reads one segment and returns its chunks and its span.
     pub(super) fn read(&mut self, segment: &[u8], is_last: bool) -> Read<(Vec<Chunk>, Span)> {
         let mut input = Input(segment);
         input.prefix("pstore/tree/1\n")?;

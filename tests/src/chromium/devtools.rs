@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Devtools {
     socket: WebSocket<TcpStream>,
     calls: u64,
-    /// What pages that are [listened to](Page::listen) have told by themselves.
+    /// The events of pages that are [listened to](Page::listen).
     told: Vec<Value>,
 }
 

@@ -81,7 +81,7 @@ impl Chromium {
         Self::start_under(&["chromium"], profile, &[arguments, &[&place]].concat())
     }
 
-    /// One that `command` starts, on `profile` by whatever name it is told.
+    /// One that `command` starts, on `profile` by any name for it.
     pub fn start_under(command: &[&str], profile: &Path, arguments: &[&str]) -> Self {
         // Left by another run, these would be taken for this one's.
         for name in ["DevToolsActivePort", "SingletonLock"] {

@@ -55,7 +55,7 @@ impl Site {
         devtools.open(&self.url()).evaluate(&format!("leave({})", json!(mark)));
     }
 
-    /// What [`Site::leave`] left, by the name of the place.
+    /// The data that [`Site::leave`] left, by the name of the place.
     #[track_caller]
     pub fn find(&self, devtools: &mut Devtools) -> Value {
         devtools.open(&self.url()).evaluate("find()")
@@ -74,7 +74,7 @@ impl Site {
         page.evaluate("document.body.innerText") == "logged in"
     }
 
-    /// What [`Site::find`] finds when nothing was lost.
+    /// The result of [`Site::find`] when nothing was lost.
     pub fn all(mark: &str) -> Value {
         json!({"cookie": mark, "local_storage": mark, "indexed_db": mark, "cache_storage": mark,
                "service_worker": mark})

@@ -70,7 +70,7 @@ pub fn of_first(stage: &Stage, rules: Rules, objects: &mut BTreeMap<String, Byte
     objects.extend(stage.pointer_to_second.clone());
 }
 
-/// What is named, and what is there of it.
+/// The archives that records name, and those that are there.
 #[derive(Debug, Default)]
 pub struct Archives {
     there: BTreeSet<String>,

@@ -252,7 +252,7 @@ impl Host {
     async fn merge_events(&self) -> store::Result<events::Merged> {
         let prefix = layout::events(&self.lineage);
         let (listed, _) = list_all(&*self.store.bucket, &prefix, Depth::All).await?;
-        let terms = events::Terms { after: Duration::ZERO, fewest: 1, ..Default::default() };
+        let terms = events::MergeTerms { after: Duration::ZERO, fewest: 1, ..Default::default() };
         events::merge(&self.store, &self.lineage, &listed, SystemTime::now(), terms, (self.rules, true)).await
     }
 

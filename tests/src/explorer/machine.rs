@@ -1,4 +1,4 @@
-//! `machine` holds the state that all processes share: the bucket, the waiting calls, and what each has seen.
+//! `machine` holds the state that all processes share: the bucket, the waiting calls, and their views.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::DefaultHasher},
@@ -41,7 +41,7 @@ pub enum Submitted {
 pub struct Waiting {
     pub process: usize,
     pub op: Op,
-    /// Which of the process's calls it is, and of which of its flips.
+    /// The number of the call within its process, and of its flip.
     number: u64,
     flip: usize,
     answer: oneshot::Sender<Answer>,
@@ -84,7 +84,7 @@ pub struct Inner {
     flying: Vec<Flying>,
     processes: Vec<Process>,
     pub oracle: Oracle,
-    /// What mounts have written down of the flip that they mean.
+    /// The flips that mounts have noted before they tried them.
     pub journals: HashMap<usize, IntendedFlip>,
     /// How often the clock has passed every lock's time, and when each key was written.
     epoch: u32,
@@ -101,7 +101,7 @@ pub struct Machine {
     memory: Arc<MemoryBucket>,
     /// Whether calls that concern events wait too.
     events_wait: bool,
-    /// Whether the age of records, pins and what is condemned matters too.
+    /// Whether the age of records, pins and condemned documents matters too.
     collects: bool,
     inner: Mutex<Inner>,
 }
@@ -236,7 +236,7 @@ impl Machine {
         inner.ended(process);
     }
 
-    /// Somebody goes on with what a process has begun that died.
+    /// Somebody goes on with the work of a process that died.
     pub fn resume(&self, process: usize) {
         let mut inner = self.inner();
         let heard = inner.processes[process].heard;
@@ -376,14 +376,14 @@ impl Inner {
         self.say(format!("{name} {line}"));
     }
 
-    /// A reader goes on with what it believes to have pinned: these packs of this snapshot.
+    /// A reader goes on with the packs of this snapshot, which it believes to have pinned.
     /// It ends with `None`.
     pub fn reads(&mut self, process: usize, snapshot: Option<(RecordId, Vec<PackId>)>) {
         let holds = self.processes[process].pinned == Some(self.epoch);
         self.oracle.reads(process, snapshot.filter(|_| holds));
     }
 
-    /// A reader ends without what it has pinned.
+    /// A reader ends without the packs it has pinned.
     pub fn lacks_what_it_pinned(&mut self, process: usize, error: &store::Error) {
         if self.oracle.pack_oracle.is_reading(process) {
             self.oracle.lacks(process, error);
@@ -412,7 +412,7 @@ fn is_pin(key: &str) -> bool {
     key.contains("/pins/")
 }
 
-/// What nobody's decisions depend on.
+/// Whether nobody's decisions depend on the call.
 fn is_quiet(op: &Op, collects: bool) -> bool {
     match op {
         Op::Get(key) | Op::Put { key, .. } | Op::Delete(key) | Op::DeleteIf { key, .. } => {

@@ -7,7 +7,7 @@ use store::{
     id::{PackId, RecordId},
 };
 
-/// Snapshots that need what is lost, and whether each says so.
+/// Snapshots that need lost chunks, and whether each says so.
 #[derive(Debug, Default)]
 pub struct Marks {
     lost: Option<PackId>,

@@ -1,5 +1,6 @@
-//! `notes` plays captures of one host, which note what they have stored. The note is an object of the bucket here, so
-//! that a process can read and write it at any moment, and loses it if it dies before the write.
+//! `notes` plays captures of one host, which note the packs they have stored. The note is an object of the
+//! bucket here, so that a process can read and write it at any moment, and loses it if it dies before the
+//! write.
 
 use std::sync::Arc;
 
@@ -25,8 +26,8 @@ use super::{
 };
 
 impl Host {
-    /// As a capture does it whose tenant has many packs: the note, the lease, what is barred, whether
-    /// what is noted is there; then its own packs, and the record.
+    /// As a capture does it whose tenant has many packs: the note, the lease, the barred packs, whether
+    /// the noted packs are there; then its own packs, and the record.
     pub(super) async fn capture(&self) -> store::Result<()> {
         let (base, _) = records::get(&self.store, &self.lineage, self.records[1]).await?;
         let chunk = self.store.key().id_of(b"captured");

@@ -49,7 +49,7 @@ pub struct Applied<'a> {
     pub after: Option<Bytes>,
 }
 
-/// What a process said of one of its flips.
+/// A process's word on one of its flips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     Moved(FlipId),
@@ -76,18 +76,18 @@ pub struct Oracle {
     flips: HashMap<(usize, usize), Flips>,
     /// Takings of the lock, in order.
     takings: Vec<(usize, Nonce)>,
-    /// Who claimed last, and by which taking.
+    /// The last process that claimed, and the number of its taking.
     claim: Option<(usize, usize)>,
     lock_holder: Option<usize>,
-    /// What each process has read of the lock, and whether it was expired then.
+    /// The lock as each process has read it, and whether it was expired then.
     lock_reads: HashMap<usize, (Bytes, bool)>,
     states: HashMap<RecordId, State>,
     target: Option<RecordId>,
     events: HashSet<EventId>,
-    /// What programs of the contract have moved the pointer to, and pstore has built on.
+    /// Targets that programs of the contract have set, and pstore has built on.
     foreign: HashSet<String>,
     history: u64,
-    /// What snapshots need, and what is there of it.
+    /// The packs that snapshots need, and those that are there.
     pub pack_oracle: PackOracle,
     archives: Archives,
     /// The process that has deleted the profile.
@@ -126,7 +126,7 @@ impl Oracle {
         format!("{:?} {process}", self.roles[process]).to_lowercase()
     }
 
-    /// What has happened that no object shows.
+    /// The history that no object shows.
     pub fn state(&self) -> u64 {
         self.history
     }
@@ -161,7 +161,7 @@ impl Oracle {
         }
     }
 
-    /// A holder goes to work on what this pointer names.
+    /// A holder goes to work on this pointer's target.
     pub fn loads(&mut self, process: usize, pointer: &Pointer) {
         let known = pointer.pstore.as_ref().and_then(|block| self.moves_at.get(&block.flip_id));
         let known = known.copied().unwrap_or_default();
@@ -187,7 +187,7 @@ impl Oracle {
         self.must(!by_itself, || format!("{name} waits for a lock that is its own"));
     }
 
-    /// A reader goes on with what it has pinned, which must be there.
+    /// A reader goes on with the packs it has pinned, which must be there.
     pub fn reads(&mut self, process: usize, snapshot: Option<(RecordId, Vec<PackId>)>) {
         self.pack_oracle.reads(process, snapshot);
         if let Some(lost) = self.pack_oracle.lost() {
@@ -196,7 +196,7 @@ impl Oracle {
         }
     }
 
-    /// A reader that nobody may take anything from ends without what it wanted.
+    /// A reader that nobody may take anything from ends without the packs it wanted.
     pub fn lacks(&mut self, process: usize, error: &Error) {
         let name = self.name(process);
         self.must(false, || format!("{name} cannot read its snapshot: {error}"));
@@ -213,7 +213,7 @@ impl Oracle {
         self.compare(process, flip);
     }
 
-    /// What is said about a flip with what was done.
+    /// Compares a process's word on a flip with the moves that happened.
     fn compare(&mut self, process: usize, flip: usize) {
         let Some(flips) = self.flips.get(&(process, flip)) else { return };
         let (times, said) = (flips.applied.len(), flips.said);

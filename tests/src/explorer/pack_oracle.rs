@@ -1,6 +1,6 @@
 //! `PackOracle` knows which packs snapshots and readers need, and checks that they exist.
 //!
-//! What must hold: every pack that a live or trashed record lists exists, and so does every
+//! The invariant: every pack that a live or trashed record lists exists, and so does every
 //! pack that a reader who has pinned its snapshot is about to read; and such a snapshot is
 //! not deleted.
 
@@ -57,7 +57,7 @@ impl PackOracle {
         self.reading.clear();
     }
 
-    /// Whether a reader has a right to what it reads.
+    /// Whether a reader has a right to the packs it reads.
     pub fn is_reading(&self, process: usize) -> bool {
         self.reading.contains_key(&process)
     }
@@ -67,7 +67,7 @@ impl PackOracle {
         self.marks.loses(pack);
     }
 
-    /// What is needed and is not there, or is lost and not marked, in words.
+    /// Needed packs that are not there, or are lost and not marked, in words.
     pub fn lost(&self) -> Option<String> {
         if !self.watches {
             return None;

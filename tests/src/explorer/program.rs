@@ -1,4 +1,4 @@
-//! `Program` says what a process of a scenario does, and in which role.
+//! `Program` defines the work of a process in a scenario, and its role.
 
 /// The program of a process. Records are named by their number in the scenario.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ pub enum Program {
     Session {
         target: usize,
     },
-    /// Collects garbage, so many times; and forgets at once what is gone, if it is to.
+    /// Collects garbage, so many times; and forgets swept packs at once, if it is to.
     Collector {
         runs: u32,
         forgets: bool,

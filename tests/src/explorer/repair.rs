@@ -25,8 +25,8 @@ fn needs(record: &Record, pack: PackId) -> bool {
 }
 
 impl Host {
-    /// Finds that all of the first snapshot's pack is lost: takes it out of the indexes, marks the
-    /// snapshots that need it, revokes the writes that are under way, and marks what they have become.
+    /// Finds that all of the first snapshot's pack is lost: takes it out of the indexes, marks the snapshots
+    /// that need it, revokes the writes that are under way, and marks those that have become snapshots.
     pub(super) async fn repair(&self) -> store::Result<()> {
         let pack = pack_of(self.records[0]);
         let mut lost = DamagedFrames::default();
@@ -62,7 +62,7 @@ impl Host {
     }
 
     /// As a capture does that finds the chunk of the first snapshot in the indexes: it reads them, takes its
-    /// lease, looks at them again, and refers to what they still name; what they do not, it stores.
+    /// lease, looks at them again, and refers to the chunks that they still name; the others it stores.
     pub(super) async fn share(&self) -> store::Result<()> {
         let chunk = chunk_of(&self.store, self.records[0]);
         let (base, _) = records::get(&self.store, &self.lineage, self.records[1]).await?;

@@ -77,7 +77,7 @@ impl Host {
         Ok(flip)
     }
 
-    /// With what the session's journal says, and nothing else. It is the same flip still.
+    /// By the session's journal, and nothing else. It is the same flip still.
     pub(super) async fn resume(&self, target: usize) {
         let Some(meant) = self.machine.inner().journals.get(&self.process).copied() else {
             return self.note("finds that nothing was meant");

@@ -53,7 +53,7 @@ struct Left {
 }
 
 impl Left {
-    /// Who made the last step matters only where changes are counted.
+    /// The process of the last step matters only where changes are counted.
     fn that_matters(self) -> Self {
         Self { current: self.current.filter(|_| self.preemptions.is_some()), ..self }
     }
@@ -258,7 +258,7 @@ async fn settle(processes: &mut [Option<Process>], machine: &Machine) {
     }
 }
 
-/// What can happen next, and how likely each is when it is drawn by lot.
+/// The next possible steps, each with its weight when it is drawn by lot.
 fn options(scenario: &Scenario, machine: &Machine, left: Left, by_lot: bool) -> Vec<(Step, u32)> {
     let bounds = scenario.bounds;
     let inner = machine.inner();

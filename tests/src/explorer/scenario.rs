@@ -36,10 +36,10 @@ const RECORDS: usize = 5;
 pub struct Bounds {
     /// Writes whose answer is not the one that the store gave.
     pub faults: u32,
-    /// Whose writes of what object they are, if not everybody's of everything.
+    /// The process and the object whose writes may fail, if not all of them.
     pub faulty: Option<(usize, &'static str)>,
-    /// Whether a write may be applied and then refused. Beside programs that forget what
-    /// the pointer remembers, nobody could tell that from a loss.
+    /// Whether a write may be applied and then refused. Beside programs that forget the
+    /// pointer's memory, nobody could tell that from a loss.
     pub refused: bool,
     /// Whether a read may fail, which counts as a fault.
     pub failing_reads: bool,
@@ -92,7 +92,7 @@ pub struct Scenario {
     pub events_wait: bool,
     /// How far the clocks of the processes are ahead, in turn.
     pub ahead_ms: Vec<i64>,
-    /// Whether there are packs too, and what happens to them matters.
+    /// The packs, if there are any and their fate matters.
     pub packs: Option<Packs>,
     /// Whether the first snapshot has an archive when it begins, and removals may arrive late.
     pub archives: bool,
@@ -298,7 +298,7 @@ async fn alone(fixture: &StoreFixture, id: RecordId) -> (Content, Bytes) {
     (content, pack.seal(&fixture.store).bytes)
 }
 
-/// Where a host notes what its captures have stored.
+/// The key under which a host notes its captures' packs.
 pub(super) fn note() -> Key {
     Key::new("note").unwrap()
 }

@@ -25,9 +25,9 @@ use super::{
 };
 
 impl Host {
-    /// As a capture does it whose tenant has many packs: the lease, then what is barred, then the
-    /// snapshot it builds on, then packs it knows from elsewhere; then its own packs, and the record. What it
-    /// `keeps` it refers to by pack, and has not looked at the chunks.
+    /// As a capture does it whose tenant has many packs: the lease, then the barred packs, then the snapshot
+    /// it builds on, then packs it knows from elsewhere; then its own packs, and the record. It refers to the
+    /// packs that it `keeps`, and has not looked at the chunks.
     pub(super) async fn write(&self, shares: usize, keeps: bool, flips: bool) -> store::Result<RecordId> {
         let shared = self.records[shares];
         let (base, _) = records::get(&self.store, &self.lineage, self.records[1]).await?;
@@ -123,7 +123,7 @@ impl Host {
         Ok(pack)
     }
 
-    /// Moves what the snapshots need of the pack to another, one of them at a time; one may be deleted
+    /// Moves the needed parts of the pack to another, for one snapshot at a time; one may be deleted
     /// in between.
     pub(super) async fn repack(
         &self,

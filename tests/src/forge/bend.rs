@@ -20,7 +20,7 @@ use crate::{
     mutation::{Dice, Mutator},
 };
 
-/// Changes something of the store that `forge` looks at, and says what.
+/// Changes something of the store that `forge` looks at, and names the change.
 pub fn bend(forge: &mut Forge, outside: &str, seed: u64) -> String {
     let mut dice = Dice(seed);
     match dice.below(10) {
@@ -155,7 +155,7 @@ fn bend_segments(forge: &mut Forge, dice: &mut Dice) -> String {
     "other bytes in a segment".to_owned()
 }
 
-/// What a root says of its segments.
+/// Forges a root's description of its segments.
 fn bend_root(forge: &mut Forge, dice: &mut Dice) -> String {
     let mut segments = tree::segments(&forge.entries, &forge.locations);
     let times = [1, 2, 100, 4000][dice.below(4)];

@@ -1,4 +1,4 @@
-//! `Forge` writes objects as a hostile tenant can: all digests are right, and what they say is whatever one likes.
+//! `Forge` writes objects as a hostile tenant can: all digests are right, and their content says anything.
 //!
 //! A forged snapshot takes the place of the current one of a lineage, in a store that is a directory.
 //! Trees are written by an encoder of the tests' own, which checks nothing.
@@ -100,7 +100,7 @@ impl Forge {
         self.path(layout::pack(&self.lineage.name.tenant, pack).as_str())
     }
 
-    /// Makes this tree the current one; what its files have follows from it.
+    /// Makes this tree the current one; the content of its files follows from it.
     pub fn write(&mut self, entries: &[Entry]) {
         let bytes = entries.iter().map(Entry::size).fold(0u64, u64::saturating_add);
         self.record.uncompressed_size_bytes = bytes.min((1 << 53) - 1);
@@ -108,7 +108,7 @@ impl Forge {
         self.write_segments(&segments);
     }
 
-    /// The same, with a root that says what each segment covers.
+    /// The same, with a root that has the span of each segment.
     pub fn write_spanned(&mut self, entries: &[Entry]) {
         self.record.uncompressed_size_bytes = entries.iter().map(Entry::size).sum();
         let mut segments = Vec::new();

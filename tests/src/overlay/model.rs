@@ -75,7 +75,7 @@ impl Model {
         self.next += 1;
     }
 
-    /// Whether one name may be given to what has another, as `rename(2)` has it.
+    /// Whether `from` may be renamed to `to`, as `rename(2)` has it.
     pub(super) fn may_rename(&self, from: &str, to: &str, exchange: bool) -> bool {
         let (thing, there) = (self.names[from], self.names.get(to));
         match there {

@@ -32,7 +32,7 @@ use tokio::runtime::Handle;
 use super::model::{Model, Thing};
 use crate::store_fixture::{StoreFixture, commit_request};
 
-/// Who does everything.
+/// The caller of everything.
 pub const ME: Caller = Caller { uid: 0, gid: 0 };
 
 const SESSION: &str = "session";
@@ -55,7 +55,7 @@ pub enum Room {
     /// As much as a mount holds.
     #[default]
     Plenty,
-    /// As good as nothing: what is asked for was dropped, and is read again from the store.
+    /// As good as nothing: content was dropped, and is read again from the store.
     None,
 }
 
@@ -116,7 +116,7 @@ impl Mounted {
         Self { fixture, _folder: Some(folder), session, fs, base, room, compares: false }
     }
 
-    /// The same, with so much room for what is read.
+    /// The same, with so much room for content that was read.
     pub fn with(self, room: Room) -> Self {
         Self { room, ..self }
     }
@@ -151,7 +151,7 @@ impl Mounted {
         }))
     }
 
-    /// Asks the file system until there is an answer, and has loaded what that needs.
+    /// Asks the file system until there is an answer, and loads the missing parts.
     pub fn ask<T>(&self, mut ask: impl FnMut(&Fs) -> Answer<T>) -> Result<T, Errno> {
         loop {
             match ask(&self.fs) {
@@ -164,12 +164,12 @@ impl Mounted {
         }
     }
 
-    /// The daemon is gone; another takes up what it left.
+    /// The daemon is gone; another takes up its session.
     pub async fn kill(&mut self, same_boot: bool) {
         self.try_kill(same_boot).await.unwrap();
     }
 
-    /// As [`Self::kill`]; if what it left cannot be taken up, nothing happens.
+    /// As [`Self::kill`]; if the session cannot be taken up, nothing happens.
     pub async fn try_kill(&mut self, same_boot: bool) -> store::Result<()> {
         let recovering =
             Self::recover(&self.fixture, self.base.as_ref(), &self.session, same_boot, self.room);
@@ -195,7 +195,7 @@ impl Mounted {
         Ok(Self::fs(fixture, recovered, below, room))
     }
 
-    /// Stores what there is. What is stored is what a capture of the same tree would be.
+    /// Stores all changes. The snapshot is the one that a capture of the same tree would be.
     pub async fn commit(&mut self) {
         let Pending { id, taken, stored } = Box::pin(self.store(|_| {})).await;
         assert!(!self.fs.is_changed_since(taken.epoch), "nothing is at stake after a commit");
@@ -213,7 +213,7 @@ impl Mounted {
         }
     }
 
-    /// Stores what there is, while something happens that is not stored.
+    /// Stores all changes, while something happens that is not stored.
     pub async fn commit_beside(&mut self, happens: impl FnOnce(&Fs)) {
         Box::pin(self.store(happens)).await;
     }
@@ -224,7 +224,7 @@ impl Mounted {
         pending
     }
 
-    /// Stores what there is, and leaves it in the overlay.
+    /// Stores all changes, and leaves them in the overlay.
     pub async fn stored(&mut self, happens: impl FnOnce(&Fs)) -> Pending {
         let closed = self.fs.close_when_quiet(Duration::ZERO).unwrap();
         let frozen = self.fs.freeze(&closed).unwrap();
@@ -256,7 +256,7 @@ impl Mounted {
         Pending { id: report.snapshot_id, taken, stored }
     }
 
-    /// What was stored leaves the overlay.
+    /// Takes the stored changes out of the overlay.
     pub fn rebase(&mut self, pending: &Pending) -> store::Result<()> {
         let Pending { taken, stored, .. } = pending;
         let Some(Stored { record, tree, .. }) = stored else { return Ok(()) };

@@ -1,6 +1,6 @@
 //! `Step` is one operation on a file system.
 
-/// Numbers choose among what is there, whatever that is when the step is taken.
+/// Numbers choose among the files that are there when the step is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Make { folder: usize, name: u8, folder_too: bool },
@@ -18,7 +18,7 @@ pub enum Step {
     Compact,
 }
 
-/// Every step is this long, so that a change of one leaves those after it what they are.
+/// Every step is this long, so that a change of one leaves those after it the same.
 const WIDTH: usize = 7;
 /// More steps only take longer.
 const MOST_STEPS: usize = 40;
@@ -57,7 +57,7 @@ impl Step {
     }
 }
 
-/// The start of a page, or a few bytes to either side of it: what goes wrong goes wrong at edges.
+/// The start of a page, or a few bytes to either side of it: faults appear at edges.
 fn near_page(page: u8, aside: u8) -> u32 {
     (u32::from(page) * PAGE).saturating_add_signed(i32::from(aside.cast_signed()))
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 pub(super) const ROOT: u64 = 1;
 
-/// What has reached the disk when its power fails, beside what was flushed.
+/// The unflushed data that has reached the disk when its power fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reached {
     pub names: bool,
@@ -22,7 +22,7 @@ impl Reached {
     ];
 }
 
-/// All of a disk at one moment. A copy shares what does not change.
+/// All of a disk at one moment. A copy shares unchanged parts.
 #[derive(Clone, Debug)]
 pub struct Image {
     pub(super) nodes: BTreeMap<u64, Node>,
@@ -92,7 +92,7 @@ impl Image {
         }
     }
 
-    /// Writes what is left when the power has failed into `folder`, which exists.
+    /// Writes the disk's content after the power has failed into `folder`, which exists.
     pub fn write_to(&self, folder: &Path, reached: Reached) {
         let mut open = vec![(ROOT, folder.to_owned())];
         while let Some((node, path)) = open.pop() {

@@ -1,5 +1,5 @@
-//! `power` is a disk in memory whose power may fail: it knows what was flushed, keeps what it would hold after each
-//! request, and can refuse any one of them.
+//! `power` is a disk in memory whose power may fail: it knows the flushed data, keeps its would-be content
+//! after each request, and can refuse any one of them.
 //!
 //! The content of a disk after a power failure lies between two extremes: only flushed data, and all written data.
 //! Names and bytes are independent: a name may have reached the disk, or be gone from it, though the bytes written
@@ -45,7 +45,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     now: Image,
-    /// What it was before each request that changes or flushes something.
+    /// Its content before each request that changes or flushes something.
     before: Vec<Image>,
     trouble: Option<(Trouble, i32)>,
     /// Writes to files of this name wait.
@@ -72,7 +72,7 @@ impl Disk {
         self.folder.path()
     }
 
-    /// All that was written is flushed, and what was is forgotten.
+    /// All written data is flushed, and the history is forgotten.
     pub fn settle(&self) {
         let mut state = self.shared.lock();
         state.now.flush_all();
@@ -84,13 +84,13 @@ impl Disk {
         self.shared.lock().before.len()
     }
 
-    /// What it was before each of those, and what it is.
+    /// Its content before each of those, and its present content.
     pub fn images(&self) -> Vec<Image> {
         let state = self.shared.lock();
         state.before.iter().chain([&state.now]).cloned().collect()
     }
 
-    /// What it is now.
+    /// Its present content.
     pub fn image(&self) -> Image {
         self.shared.lock().now.clone()
     }

@@ -29,7 +29,7 @@ pub(super) struct Served(pub(super) Arc<Shared>);
 type Result<T> = std::result::Result<T, Errno>;
 
 impl Served {
-    /// Does what changes or flushes something.
+    /// Makes a change or a flush.
     fn change<T>(&self, change: impl FnOnce(&mut Image) -> Option<T>) -> Result<T> {
         let mut state = self.0.request().map_err(Errno::from_i32)?;
         change(&mut state.now).ok_or(Errno::ENOENT)

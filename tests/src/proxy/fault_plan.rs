@@ -1,4 +1,4 @@
-//! `FaultPlan` decides what the network does to requests.
+//! `FaultPlan` decides the faults of the network.
 
 use std::{str::FromStr, time::Duration};
 
@@ -9,9 +9,9 @@ pub enum NetworkFault {
     ResetBefore,
     /// The connection breaks when the server has seen half of it.
     ResetWithin,
-    /// The server has done what was asked; the connection breaks instead of the answer.
+    /// The server has carried out the request; the connection breaks instead of the answer.
     ResetAfter,
-    /// The connection breaks, and what was asked reaches the server later all the same.
+    /// The connection breaks, and the request reaches the server later all the same.
     Late,
     /// The answer ends in the middle of its body.
     Truncated,
@@ -19,7 +19,7 @@ pub enum NetworkFault {
     InternalError,
     /// 503, and the server was not asked.
     SlowDown,
-    /// It is delivered twice, and the second answer is what comes back: of a write with a
+    /// It is delivered twice, and the second answer comes back: of a write with a
     /// condition, a refusal because of itself.
     Twice,
     /// A bit of its body is another when it reaches the server.
@@ -58,7 +58,7 @@ impl FromStr for NetworkFault {
 /// How the network is.
 #[derive(Clone, Debug, Default)]
 pub struct FaultPlan {
-    /// From a request to its answer, beside what the server takes.
+    /// From a request to its answer, beside the server's own time.
     pub delay: Duration,
     /// Of all connections together, in each direction; zero: no limit.
     pub bytes_per_second: u64,

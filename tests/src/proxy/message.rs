@@ -52,7 +52,7 @@ pub(super) fn read_body(from: &mut impl BufRead, framing: Framing) -> io::Result
     Ok(body)
 }
 
-/// Appends the next chunk with its frame; `false` after the last and what follows it.
+/// Appends the next chunk with its frame; `false` after the last chunk and its trailer.
 fn read_chunk(from: &mut impl BufRead, body: &mut Vec<u8>) -> io::Result<bool> {
     let line = body.len();
     from.read_until(b'\n', body)?;

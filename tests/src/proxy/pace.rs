@@ -14,7 +14,7 @@ const PIECE: usize = 16 << 10;
 /// A link of limited width that all connections share.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// When what was sent so far has gone through.
+    /// When the bytes sent so far have gone through.
     free_at: Mutex<Option<Instant>>,
 }
 

@@ -48,7 +48,7 @@ fn request(body: &str) -> String {
     format!("PUT /k HTTP/1.1\r\nHost: signed:80\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// What comes back until the connection ends or the answer's body is there.
+/// The bytes that come back until the connection ends or the answer's body is there.
 fn ask(proxy: &FaultyProxy, body: &str) -> Result<String, std::io::Error> {
     let mut stream = TcpStream::connect(proxy.address())?;
     stream.write_all(request(body).as_bytes())?;

@@ -19,13 +19,13 @@ use crate::process::Process;
 
 const BUCKET: &str = "pstore";
 const SECRET: &str = "a-secret-only-for-tests";
-/// Where a server tells what it does, below its folder.
+/// The log of a server, below its folder.
 const TALK: &str = "talk";
-/// What it says when gateway and filer have learnt who keeps which lock. Until then the gateway may
+/// Its messages when gateway and filer have learnt the keepers of the locks. Until then the gateway may
 /// check a condition under one lock and the filer another one under another, and two writers win.
 const LOCKS_ARE_KNOWN: [&str; 2] = ["LockRing: s3@", "LockRing: applying master ring update"];
 
-/// Who may do what in the bucket: everything, or what lies below a tenant's two prefixes.
+/// Users of the bucket, each of whom may do everything below its tenant's two prefixes, and nothing else.
 const TENANTS: [&str; 2] = ["acme", "globex"];
 const READER: &str = "reader";
 
@@ -129,7 +129,7 @@ impl SeaweedFs {
         self.process = None;
     }
 
-    /// Starts it again, where it was and with what it had.
+    /// Starts it again, in its place and with its data.
     pub async fn start_again(&mut self) {
         self.stop();
         self.run().await.unwrap();
@@ -175,7 +175,7 @@ impl SeaweedFs {
     }
 }
 
-/// Lets a server tell what it does at once, and leave its log in its folder.
+/// Lets a server write its log at once, and keep it in its folder.
 fn told(folder: &TempDir) -> Vec<String> {
     vec![format!("-logdir={}", folder.path().display()), "-alsologtostderr=true".into()]
 }
@@ -198,8 +198,8 @@ async fn locks_are_known(folder: &Path) -> Result<(), String> {
     Err("the server does not learn who keeps its locks".into())
 }
 
-/// Whatever it is told, a server makes sockets here, and those of one that was killed stay. Nobody has
-/// them if the kernel does not know them, unless they are about to be bound.
+/// With any settings, a server makes sockets here, and those of one that was killed stay. A socket that
+/// the kernel does not know is nobody's, unless it is about to be bound.
 fn remove_dead_sockets() {
     let Ok(bound) = fs::read_to_string("/proc/net/unix") else { return };
     let bound: HashSet<&str> = bound.lines().filter_map(|line| line.split(' ').next_back()).collect();

@@ -1,4 +1,4 @@
-//! `catalog` has the steps of the store: snapshots of directories, and what operators and timers do.
+//! `catalog` has the steps of the store: snapshots of directories, and the work of operators and timers.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::binary::Running;
 
-/// What goes on beside a step, on other hosts.
+/// The work that goes on beside a step, on other hosts.
 #[derive(Debug)]
 pub struct Chores {
     running: Vec<Running>,

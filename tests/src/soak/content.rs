@@ -11,7 +11,7 @@ use crate::tree::noise;
 /// Counts every write of a run: none is used twice.
 pub type Generation = u64;
 
-/// What a tree has in each of its slots.
+/// The generation in each slot of a tree.
 pub type Contents = BTreeMap<usize, Generation>;
 
 /// The folder of the slots.
@@ -37,7 +37,7 @@ pub fn part(slot: usize, generation: Generation) -> Vec<u8> {
     bytes
 }
 
-/// The generation that the file is at; an error says what is wrong with it.
+/// The generation that the file is at; an error names the fault.
 pub fn judge(slot: usize, bytes: &[u8]) -> Result<Generation, String> {
     let (mut rest, mut at) = (bytes, 0);
     if rest.is_empty() {

@@ -38,7 +38,7 @@ pub struct Fleet {
     observer: Host,
     /// Where each pointer must be.
     pub pointers: BTreeMap<String, String>,
-    /// What was found in each snapshot when it was first looked at.
+    /// The content of each snapshot when it was first looked at.
     pub known: BTreeMap<String, Found>,
     generation: u64,
     numbers: u64,
@@ -109,7 +109,7 @@ impl Fleet {
         Ok((snapshots, current))
     }
 
-    /// What a snapshot holds now, restored on a host that has seen nothing of it.
+    /// The present content of a snapshot, restored on a host that has seen nothing of it.
     pub fn restored(&mut self, profile: &str, entry: &Value) -> Result<Found, String> {
         let target = self.path("restored");
         let sha = entry["sha256_prefix"].as_str().unwrap();
@@ -123,7 +123,7 @@ impl Fleet {
         Ok(found)
     }
 
-    /// Looks at a snapshot for the first time, or sees that it is what it was.
+    /// Looks at a snapshot for the first time, or sees that it is unchanged.
     pub fn learn(&mut self, profile: &str, record: &str) -> Result<Found, String> {
         let (snapshots, _) = self.list(profile)?;
         let entry = snapshots.iter().find(|entry| record_of(entry) == record);

@@ -18,7 +18,7 @@ use crate::{binary, mount_fixture};
 
 const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 
-/// What is kept of each profile.
+/// The retention of each profile.
 const RULES: &str = "[defaults]\nretention.keep = 4\nretention.max_age_days = 30\n\
                       [tenants.acme.profiles.bob]\nretention.keep = \"one\"\n";
 
@@ -32,7 +32,7 @@ pub enum Cut {
     },
 }
 
-/// A mount, or what is left of one.
+/// A mount, or the remnant of one.
 #[derive(Debug)]
 pub struct Session {
     pub id: String,
@@ -42,7 +42,7 @@ pub struct Session {
     pub mounted: Value,
     /// The snapshot below.
     pub record: Option<String>,
-    /// What was found in it when its present writer began.
+    /// Its content when its present writer began.
     pub base: Found,
     pub log: PathBuf,
     writer: Option<Child>,
@@ -83,7 +83,7 @@ impl Session {
         self.writer = Some(command.spawn().unwrap());
     }
 
-    /// Lets the writer finish what it has begun.
+    /// Lets the writer finish its present write.
     pub fn stop_writer(&mut self) {
         if let Some(mut writer) = self.writer.take() {
             drop(writer.stdin.take());

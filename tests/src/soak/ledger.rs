@@ -15,7 +15,7 @@ pub type Found = BTreeMap<usize, Result<Generation, String>>;
 pub enum Crash {
     /// It was asked to: all that was done is there.
     None,
-    /// What was written is there. What was stored through a mapping is the kernel's alone until it is
+    /// Written data is there. Data stored through a mapping is the kernel's alone until it is
     /// synced or the daemon is asked for it, and nobody was told that it is kept.
     OfTheDaemon,
     /// Synced writes are there.
@@ -29,7 +29,7 @@ struct Slot {
     synced: Option<Generation>,
 }
 
-/// The slots of one session, by the notes of its writer and what it found there.
+/// The slots of one session, by the notes of its writer and the content it found there.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     slots: Vec<Slot>,

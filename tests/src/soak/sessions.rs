@@ -93,7 +93,7 @@ fn begin(fleet: &mut Fleet, host: usize, profile: &str, left: Option<&Session>) 
     Ok(Some(format!("mounts {profile}{}", if resumed { ", going on with a session" } else { "" })))
 }
 
-/// Takes away what a crash has left torn, and starts the writer.
+/// Takes away files that a crash has left torn, and starts the writer.
 fn start(fleet: &mut Fleet, host: usize, mut session: Session, mut found: Found) {
     found.retain(|slot, found| {
         let whole = found.is_ok();
@@ -145,7 +145,7 @@ fn commit_words(session: &Session) -> Vec<String> {
     words
 }
 
-/// A commit said that it stored this: is it what the writer had done?
+/// Compares the snapshot that a commit reported with the writes that were done.
 fn committed(
     fleet: &mut Fleet,
     profile: &str,
@@ -160,8 +160,8 @@ fn committed(
     Ok(record)
 }
 
-/// What a commit to this profile may end with. Somebody may always have a file open. Another profile than the
-/// session's own may be locked by one that died on another host.
+/// The exit codes that a commit to this profile may have. Somebody may always have a file open. Another
+/// profile than the session's own may be locked by one that died on another host.
 fn commit_codes(fleet: &Fleet, session: &Session, profile: &str) -> Vec<i32> {
     let mut codes = if session.lost && !session.fork { vec![25, 26, 32] } else { vec![0, 32] };
     if session.fork && fleet.may_be_locked(profile) {
@@ -170,7 +170,7 @@ fn commit_codes(fleet: &Fleet, session: &Session, profile: &str) -> Vec<i32> {
     codes
 }
 
-/// Commits when the writer has finished what it had begun.
+/// Commits when the writer has finished its present write.
 pub fn commit(fleet: &mut Fleet, host: usize) -> Step {
     let Some(at) = draw(fleet, host) else { return Ok(None) };
     fleet.hosts[host].mounts[at].stop_writer();
@@ -313,7 +313,7 @@ fn take_left(fleet: &mut Fleet, host: usize) -> Option<Session> {
     })
 }
 
-/// Makes what is left of a session a snapshot of a profile aside.
+/// Makes a snapshot of a profile aside from the rest of a session.
 pub fn rescue(fleet: &mut Fleet, host: usize) -> Step {
     let Some(session) = take_left(fleet, host) else { return Ok(None) };
     let profile = format!("{}/rescued", tenant_of(&session.profile));

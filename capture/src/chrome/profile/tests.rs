@@ -1,4 +1,4 @@
-//! These tests read what profiles say about themselves, also where files are missing or odd.
+//! These tests read the facts in profiles, also where files are missing or odd.
 
 use super::*;
 

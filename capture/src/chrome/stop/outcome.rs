@@ -1,4 +1,4 @@
-//! `outcome` defines what a stop may do, how it ended, and what can be in its way.
+//! `outcome` defines the options of a stop, its outcomes, and the obstacles in its way.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -21,7 +21,7 @@ impl Default for StopOptions {
     }
 }
 
-/// In order of what it may have cost.
+/// How a browser ended, by the data that this may have cost, the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Ended {
     #[default]

@@ -38,7 +38,7 @@ pub(super) struct Disk {
     clock: Clock,
     pub(super) durability: Durability,
     buffers: Buffers,
-    /// Behaves as a file system whose rename is visible in two steps to who reads a folder.
+    /// Behaves as a file system that shows a rename in two steps to a reader of the folder.
     #[cfg(test)]
     pub(super) moves_entries: std::sync::atomic::AtomicBool,
 }
@@ -334,7 +334,7 @@ fn parent(path: &Path) -> &Path {
 }
 
 /// Durable as far up as directories were missing. Profiles hold secrets, so a new root is
-/// closed to others; who wants to share one makes it beforehand.
+/// closed to others; an owner that wants to share one makes it beforehand.
 fn create_root(root: &Path) -> io::Result<()> {
     if root.is_dir() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Gets bytes and names onto the disk, and never trusts it again once it failed.
+//! Flushes bytes and names to the disk, and refuses all further work once a flush has failed.
 //!
 //! After a failed fsync the kernel may have dropped the dirty pages and will report
 //! success next time. So the write is ambiguous, and the handle is of no use any more: later
@@ -75,7 +75,7 @@ impl Durability {
     /// Makes the folder of an object exist durably below `root`, and does `work` meanwhile.
     ///
     /// A folder that another process made a moment ago may not be durable yet, so a
-    /// handle syncs every ancestor the first time it meets it, whoever made it: all at once,
+    /// handle syncs every ancestor the first time it meets it, its own or not: all at once,
     /// since a disk takes no longer for several than for one.
     pub(super) fn settle<T>(
         &self,

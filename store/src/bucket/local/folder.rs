@@ -17,7 +17,7 @@ pub(super) struct Listing<'a> {
     layout: &'a Layout,
 }
 
-/// What a folder holds.
+/// An entry of a folder.
 enum Child {
     Folder(OsString),
     Object { name: OsString, size: u64, modified: SystemTime },
@@ -28,7 +28,7 @@ impl<'a> Listing<'a> {
         Self { layout }
     }
 
-    /// Everything below the prefix. Names that no key can have, and what is neither file nor
+    /// Everything below the prefix. Names that no key can have, and entries that are neither file nor
     /// directory, are not ours and are left out.
     pub(super) fn list(&self, prefix: &Prefix, depth: Depth) -> Result<Page> {
         let mut page = Page::default();
@@ -72,7 +72,7 @@ impl<'a> Listing<'a> {
         Ok(false)
     }
 
-    /// What `look` makes of every entry, seen while none of them is being replaced.
+    /// The results of `look` for all entries, seen while none of them is being replaced.
     fn children<T>(
         &self,
         folder: &Path,

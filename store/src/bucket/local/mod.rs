@@ -11,7 +11,7 @@
 //! needed. A replace or delete holds the key's lock while it compares and renames or
 //! unlinks, so between its look and its act no other replace or delete can come, and no
 //! create either because the key exists. A reader sees one whole file: it reads the
-//! inode it opened, whatever the name means by then. Directories are never removed, so
+//! inode it opened, even if the name means another by then. Directories are never removed, so
 //! one that was synced into its parent stays there.
 //!
 //! Why a listing misses nothing: an entry that stays as it is while a folder is read is
@@ -55,7 +55,7 @@ use super::{
 /// far smaller; packs are larger, and are never replaced.
 pub const MUTABLE_MAX_BYTES: u64 = 8 << 20;
 
-/// What a directory is opened for.
+/// The rights with which a directory is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Nothing is written, not even a temporary file. Ages are told by the host's clock.
@@ -105,8 +105,8 @@ impl Bucket for LocalBucket {
         self.disk.describe()
     }
 
-    /// A directory is one place wherever it is mounted: what a move to another file system
-    /// could break is tried at every opening for writing.
+    /// A directory is one place wherever it is mounted: qualities that a move to another file system
+    /// could break are tried at every opening for writing.
     fn server(&self) -> ServerFacts {
         ServerFacts { place: Some("directory".into()), ..ServerFacts::default() }
     }

@@ -1,6 +1,6 @@
-//! Decides who may read what is stored.
+//! Decides which users may read stored objects.
 //!
-//! Profiles hold secrets, so files and folders are their owner's alone, whatever the umask says
+//! Profiles hold secrets, so files and folders are their owner's alone, under any umask
 //! and however open the directory is that somebody has made for the store. There is one way to
 //! share: a directory that its group may write to, or that nobody outside of the group may use,
 //! was made so for the group, and the group gets what it has there. All others never get anything.
@@ -17,14 +17,14 @@ const GROUP_WRITES: u32 = 0o020;
 const OTHERS: u32 = 0o007;
 const SET_GROUP_ID: u32 = 0o2000;
 
-/// What the group may do with what is made in this folder: its bits of a folder's mode.
+/// The group's rights to files made in this folder: its bits of a folder's mode.
 fn of_group(folder: &Path) -> u32 {
     let mode = fs::metadata(folder).map_or(0, |metadata| metadata.mode());
     let is_meant = mode & GROUP_WRITES != 0 || mode & OTHERS == 0;
     if is_meant { mode & (GROUP | SET_GROUP_ID) } else { 0 }
 }
 
-/// Opens a file in `folder`, with what `options` say; one that is made is for those who may.
+/// Opens a file in `folder` with `options`; a new one is for the group, if the folder is.
 pub(super) fn open(options: &mut OpenOptions, folder: &Path, path: &Path) -> io::Result<File> {
     let group = of_group(folder) & 0o060;
     let file = options.mode(0o600 | group).open(path)?;
@@ -36,7 +36,7 @@ pub(super) fn open(options: &mut OpenOptions, folder: &Path, path: &Path) -> io:
     Ok(file)
 }
 
-/// Makes a folder for those who may use its parent.
+/// Makes a folder with the rights of its parent's group.
 pub(super) fn create_folder(folder: &Path) -> io::Result<()> {
     let group = of_group(folder.parent().unwrap_or(folder));
     DirBuilder::new().mode(0o700 | group).create(folder)?;

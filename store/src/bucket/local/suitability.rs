@@ -1,6 +1,6 @@
 //! Tells whether a file system can carry compare-and-swap at all.
 //!
-//! Tried out, not looked up by name: what counts is what this mount does. One thing cannot
+//! Tried out, not looked up by name: only the behaviour of this mount counts. One thing cannot
 //! be seen from a single host: a network file system mounted so that locks stay local.
 
 use std::{fs, io, path::Path};

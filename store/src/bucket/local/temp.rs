@@ -1,6 +1,6 @@
 //! Makes files under a temporary name, and removes those that a crash left behind.
 //!
-//! Whoever writes one holds its flock; who can lock one knows that its writer is gone.
+//! A writer of such a file holds its flock; a process that can lock one knows that its writer is gone.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -44,7 +44,7 @@ impl Temp {
         fs::hard_link(&self.path, to)
     }
 
-    /// Gives the file another name, in place of whatever has it.
+    /// Gives the file another name, in place of the file that has it.
     pub(super) fn rename(mut self, to: &Path) -> io::Result<()> {
         fs::rename(&self.path, to)?;
         self.renamed = true;

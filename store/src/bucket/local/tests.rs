@@ -1,3 +1,5 @@
+//! These tests race writers, readers and listings on a directory, and fail its fsyncs.
+
 use std::{sync::atomic::Ordering, time::Duration};
 
 use super::*;

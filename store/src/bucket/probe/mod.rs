@@ -3,10 +3,10 @@
 //! By trying, and by a real race: some servers ignore conditions, some check them and
 //! then write in a second step, which only shows when several writers come at once. So
 //! writers with distinct bodies race for one key, several times, and each time exactly
-//! one may win and its body must be what is stored. No number of rounds proves a store
+//! one may win and its body must be the stored one. No number of rounds proves a store
 //! right; those that are wrong lose within the first few.
 //!
-//! Works below a random scratch prefix and removes what it wrote.
+//! Works below a random scratch prefix and removes its objects.
 
 mod race;
 mod rules;
@@ -49,25 +49,25 @@ impl Default for ProbeOptions {
     }
 }
 
-/// What a probe found.
+/// The finding of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Whether the store may be used.
     pub ok: bool,
-    /// What it did wrong, in words; empty when `ok`.
+    /// The server's faults, in words; empty when `ok`.
     pub reasons: Vec<String>,
     /// Whether a delete can be conditioned on a version.
     pub conditional_delete: bool,
     /// How the server wants `If-Match`.
     pub if_match: IfMatch,
-    /// What it checks of the bodies it is sent. One that was not asked is probed once more.
+    /// The checksum of bodies that it verifies. A server that was not asked is probed once more.
     #[serde(default)]
     pub checksum: Option<Checksum>,
     /// Races that were decided.
     pub rounds: u32,
     /// Where the server was reached.
     pub place: Option<String>,
-    /// What the server calls itself.
+    /// The server's own name.
     pub server: Option<String>,
 }
 

@@ -1,6 +1,6 @@
 //! Lets writers race for one key.
 //!
-//! Races for keys of their own run beside each other, a few at a time, and what a race has left is
+//! Races for keys of their own run beside each other, a few at a time, and the result of one is
 //! looked at while the next one runs: a store far away is then judged within few round trips. The
 //! writers of one race still start together, over connections that are open already.
 
@@ -44,7 +44,7 @@ pub(super) struct Race<'a> {
 
 const REFUSED: &str = "it refuses to create a key that is absent";
 
-/// Where a race is run, and what is there before.
+/// The key of a race, and its content before the race.
 struct Start {
     key: Key,
     before: Option<(Bytes, Version)>,
@@ -62,10 +62,10 @@ struct Raced {
     len: usize,
     key: Key,
     before: Option<Bytes>,
-    told: Vec<Told>,
+    told: Vec<RacerAnswer>,
 }
 
-/// Counts the races that were won; what was wrong with one that was not.
+/// Counts the races that were won; returns the fault of one that was not.
 fn count(rounds: Vec<Round>, decided: &mut u32) -> Option<String> {
     for round in rounds {
         match round {
@@ -79,8 +79,8 @@ fn count(rounds: Vec<Round>, decided: &mut u32) -> Option<String> {
     None
 }
 
-/// What one racer was told.
-struct Told {
+/// The answer that one racer got.
+struct RacerAnswer {
     body: Bytes,
     answer: Result<()>,
 }
@@ -94,7 +94,7 @@ impl<'a> Race<'a> {
         Self { scratch, handles, options, racers: options.racers.max(2) }
     }
 
-    /// How many races were decided, and what went wrong in them.
+    /// How many races were decided, and their faults.
     pub(super) async fn run(&self) -> Result<(u32, Vec<String>)> {
         let started = Instant::now();
         let turns: Vec<usize> = (0..self.options.rounds as usize).collect();
@@ -142,7 +142,7 @@ impl<'a> Race<'a> {
         futures::future::join_all(reads).await;
     }
 
-    /// What came of these races, which run again if nothing is known of them.
+    /// The outcomes of these races. A race runs again if its outcome is not known.
     async fn settle(&self, raced: Vec<Raced>) -> Result<Vec<Round>> {
         futures::future::try_join_all(raced.into_iter().map(|raced| self.settle_one(raced))).await
     }
@@ -183,7 +183,7 @@ impl<'a> Race<'a> {
             racers.spawn(async move {
                 start.wait().await;
                 let answer = bucket.put(&key, body.clone().into(), write).await.map(drop);
-                Told { body, answer }
+                RacerAnswer { body, answer }
             });
         }
         Ok(Raced { kind, len, key, before, told: racers.join_all().await })
@@ -197,7 +197,7 @@ impl<'a> Race<'a> {
             Kind::Replace => ("replacements of one version", "If-Match does not exclude other writers"),
         };
         let winners: Vec<_> = told.iter().filter(|told| told.answer.is_ok()).collect();
-        let is_open = |told: &&Told| matches!(&told.answer, Err(error) if error.is_retryable());
+        let is_open = |told: &&RacerAnswer| matches!(&told.answer, Err(error) if error.is_retryable());
         let refused = |error: &BucketError| {
             matches!(error, BucketError::AlreadyExists { .. } | BucketError::VersionMismatch { .. })
         };

@@ -1,4 +1,4 @@
-//! Checks what a store must do even with a single writer.
+//! Checks the rules that a store must keep even with a single writer.
 
 use super::scratch::{ATTEMPTS, Outcome, Scratch, pause};
 use crate::bucket::{BucketError, Checksum, Deleted, Result, Write};

@@ -1,4 +1,4 @@
-//! `Scratch` is the probe's own corner of the store, where the outcome of every write is found out.
+//! `Scratch` is the probe's own corner of the store, and finds out the outcome of every write in it.
 
 use std::{
     sync::{
@@ -29,7 +29,7 @@ pub(super) struct Scratch {
     used: Mutex<Vec<Key>>,
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Applied(Version),
@@ -125,7 +125,7 @@ impl Scratch {
         }
     }
 
-    /// What cannot be removed stays: no other probe uses the same names.
+    /// Removes the probe's objects. One that cannot be removed stays: no other probe uses the same names.
     pub(super) async fn remove(&self) {
         let keys = std::mem::take(&mut *self.used.lock());
         futures::future::join_all(keys.iter().map(|key| self.bucket.delete(key))).await;

@@ -1,3 +1,5 @@
+//! These tests probe stores that keep the rules, break them, or lose answers.
+
 use std::{ops::Range, time::Duration};
 
 use async_trait::async_trait;

@@ -1,10 +1,9 @@
-//! `KeptVerdicts` are what a configuration keeps of probes, so that a store is not probed at every open.
+//! `KeptVerdicts` are the verdicts of probes in a configuration, so that a store is not probed at every open.
 //!
-//! A verdict is about one server, reached in one way. So each says where it was reached and
-//! what it called itself, and counts only for a handle that finds the same. Both are known
-//! from the answer that brought the configuration: comparing them costs no request. What
-//! changes neither (another server behind the same name that does not tell its own) goes
-//! unnoticed until `doctor` probes again.
+//! A verdict is about one server, reached in one way. So each names the place where the server was reached
+//! and the server's own name, and counts only for a handle that finds the same. Both are known from the
+//! answer that brought the configuration: comparing them costs no request. A change of neither (another
+//! server behind the same name that does not tell its own) goes unnoticed until `doctor` probes again.
 //!
 //! A list, because hosts may reach one store by different names, and a cluster that is being
 //! upgraded answers under two: each is tried once, instead of each undoing the other's entry.
@@ -22,7 +21,7 @@ const MOST: usize = 16;
 pub struct KeptVerdicts(Vec<Value>);
 
 impl KeptVerdicts {
-    /// What is no list of verdicts holds none: that costs a probe, and nothing else.
+    /// The verdicts in `kept`; none if it is no list of verdicts, which costs a probe and nothing else.
     pub fn from_json(kept: &Value) -> Self {
         Self(kept.as_array().cloned().unwrap_or_default())
     }
@@ -100,7 +99,7 @@ mod tests {
         assert_eq!(both.with(&bad).on(&here), None);
     }
 
-    /// It was made before anybody asked what the server checks.
+    /// It was made before probes asked which checksums the server verifies.
     #[test]
     fn a_verdict_without_a_checksum_is_made_again() {
         let here = server("s3://b", None);

@@ -1,7 +1,7 @@
-//! Adds the checksum that goes with every body, so that the server refuses what was changed on its way
+//! Adds the checksum that goes with every body, so that the server refuses a body that was changed on its way
 //! instead of storing it.
 //!
-//! Which one a server checks is found out by the probe, which sends wrong ones, and is kept
+//! The probe finds out which checksum a server verifies, by sending wrong ones, and keeps it
 //! with its verdict: a server that ignores a checksum takes it and stores anything.
 
 use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
@@ -18,7 +18,7 @@ use crate::bucket::{Body, Result};
 const AT_ONCE_BYTES: u64 = 256 << 10;
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// What a server checks of the bodies it is sent.
+/// The checksum of bodies that a server verifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Checksum {

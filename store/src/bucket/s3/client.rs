@@ -19,7 +19,7 @@ use super::{
 /// A transfer that moves nothing for this long is given up.
 const STALL_GRACE: Duration = Duration::from_secs(20);
 
-/// What the slowest uplink worth waiting for carries per second.
+/// Bytes per second of the slowest uplink worth waiting for.
 const SLOWEST_BYTES_PER_SECOND: u64 = 64 << 10;
 
 /// The client, and the endpoint if it is not AWS: the environment may name one too.

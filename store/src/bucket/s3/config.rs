@@ -27,7 +27,7 @@ pub struct S3Credentials {
     pub access_key_id: String,
     /// The secret half.
     pub secret_access_key: String,
-    /// What goes with credentials that expire.
+    /// The session token of credentials that expire.
     pub session_token: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Debug for S3Credentials {
     }
 }
 
-/// What a URL leaves open.
+/// The settings that a URL leaves open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct S3Overrides {
     /// The server's address, if it is not Amazon's.
@@ -65,16 +65,16 @@ pub struct S3Config {
     pub prefix: Prefix,
     /// Without it: AWS, in the region.
     pub endpoint: Option<String>,
-    /// Without it: what the AWS configuration says, else `us-east-1`.
+    /// Without it: the region of the AWS configuration, else `us-east-1`.
     pub region: Option<String>,
     /// The bucket as the first segment of the path instead of a part of the host name.
     pub path_style: bool,
     /// Without it the form is found out at the first replace that is refused.
     pub if_match: Option<IfMatch>,
-    /// What this server is known to check; without it none is sent until a verdict tells.
+    /// The checksum that this server is known to verify; without it none is sent until a verdict tells.
     pub checksum: Option<Checksum>,
     /// Whether this server is known to honour `If-Match` on DELETE. One that ignores it
-    /// would delete whatever is there, so without that knowledge none is sent.
+    /// would delete any version, so without that knowledge none is sent.
     pub conditional_delete: bool,
     /// How long to wait for a connection.
     pub connect_timeout: Duration,
@@ -87,7 +87,7 @@ pub struct S3Config {
     pub part_bytes: u64,
     /// How long a single part is sent again.
     pub part_patience: RetryPolicy,
-    /// Entries per page of a listing; without it what the server thinks right, mostly 1000.
+    /// Entries per page of a listing; without it the server chooses, mostly 1000.
     pub page_size: Option<u16>,
     /// Without them: the AWS chain of environment, files and instance metadata.
     pub credentials: Option<S3Credentials>,
@@ -138,7 +138,7 @@ impl S3Config {
         Ok(Self::new(bucket, prefix).with(overrides))
     }
 
-    /// The same bucket, with what a URL leaves open.
+    /// The same bucket, with the settings that a URL leaves open.
     pub fn with(self, overrides: S3Overrides) -> Self {
         Self {
             path_style: overrides.path_style.unwrap_or(overrides.endpoint.is_some()),
@@ -152,7 +152,7 @@ impl S3Config {
         }
     }
 
-    /// The endpoint without a login, for messages and for what is written down.
+    /// The endpoint without a login, for messages and documents.
     pub fn shown_endpoint(&self) -> Option<String> {
         self.endpoint.as_deref().map(without_login)
     }
@@ -163,7 +163,7 @@ impl S3Config {
     }
 }
 
-/// A URL without what is between its scheme and an `@`: a password may hold any character.
+/// A URL without the part between its scheme and an `@`: a password may hold any character.
 pub(super) fn without_login(url: &str) -> String {
     match url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?))) {
         Some((scheme, (_, host))) => format!("{scheme}://{host}"),

@@ -1,4 +1,4 @@
-//! Reads and writes entity tags, and finds out how a server wants to be asked about them.
+//! Reads and writes entity tags, and finds out the form of `If-Match` that a server wants.
 //!
 //! A server that compares the header as it stands answers 412 to the other form, although
 //! the version is the right one. Until a form is known to work, such a 412 is checked: if
@@ -41,7 +41,7 @@ impl Form {
     }
 
     /// Sends a request that is conditioned on `version`, in the form the server honours.
-    /// `holds` asks what version is there.
+    /// `holds` asks for the present version.
     pub(super) async fn send<T, F, H>(
         &self,
         asked: &Asked,

@@ -9,7 +9,7 @@ use aws_sdk_s3::{
 
 use crate::bucket::BucketError;
 
-/// What was asked, as far as it decides what an answer means.
+/// The request, as far as it decides the meaning of an answer.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) key: String,
@@ -103,7 +103,7 @@ impl Asked {
     }
 }
 
-/// What servers say of a body that is not what its sender has summed up.
+/// Codes by which servers refuse a body that does not match its checksum.
 const DAMAGED: [&str; 4] =
     ["BadDigest", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch", "IncompleteBody"];
 

@@ -19,7 +19,7 @@ use aws_smithy_runtime_api::{
 
 use crate::bucket::request_id;
 
-/// What the server calls itself, from the first answer that says so. Failures are left out:
+/// The server's own name, from the first answer that tells it. Failures are left out:
 /// they may come from a proxy that speaks for a server it cannot reach.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerName(Arc<OnceLock<String>>);
@@ -50,7 +50,7 @@ impl Intercept for ServerName {
     }
 }
 
-/// Names the request that is carried out to the server, behind what the SDK says of itself. The signature does not
+/// Names the request that is carried out to the server, behind the SDK's own words. The signature does not
 /// cover this header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestName;
@@ -111,7 +111,7 @@ impl Intercept for AnswerDate {
     }
 }
 
-/// A time that the server does not tell counts as now: what is young is left alone.
+/// A time that the server does not tell counts as now: young objects are left alone.
 pub(super) fn time(date: Option<&DateTime>) -> SystemTime {
     date.and_then(|date| SystemTime::try_from(*date).ok()).unwrap_or_else(SystemTime::now)
 }

@@ -56,7 +56,7 @@ const SIGNED_MAX_BYTES: u64 = 1 << 20;
 pub struct S3Bucket {
     client: Client,
     config: S3Config,
-    /// Where the requests go, whatever the URL or the AWS configuration says.
+    /// The address that requests go to, after the URL and the AWS configuration were joined.
     place: String,
     form: Form,
     checksum: OnceLock<Checksum>,
@@ -316,8 +316,8 @@ fn unreadable(path: &Path, error: impl std::error::Error + Send + Sync + 'static
     BucketError::Io { path: path.display().to_string(), source: io::Error::other(error) }
 }
 
-/// All of a body of about `expected` bytes; `None` if it has more than `max_bytes`, whatever the
-/// server had said. Bytes that end early are an error of the connection, not a short object.
+/// All of a body of about `expected` bytes; `None` if it has more than `max_bytes`, even if the
+/// server had announced less. Bytes that end early are an error of the connection, not a short object.
 async fn collect(
     asked: &Asked,
     mut body: ByteStream,

@@ -146,7 +146,7 @@ impl S3Bucket {
         Ok(part.set_checksum_crc32_c(crc).build())
     }
 
-    /// What cannot be aborted is left to the bucket's life cycle rules.
+    /// Aborts an upload. One that cannot be aborted is left to the bucket's life cycle rules.
     async fn abort(&self, key: &Key, upload: &str) {
         let aborted = self
             .client

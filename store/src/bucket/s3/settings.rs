@@ -6,7 +6,7 @@ use aws_sdk_s3::types::{BucketVersioningStatus, ObjectLockEnabled};
 use super::{S3Bucket, errors::Condition};
 use crate::bucket::{BucketError, Result};
 
-/// What the bucket says about itself.
+/// The bucket's own settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketSettings {
     /// Deleted and replaced objects are kept, and paid for, as old versions.

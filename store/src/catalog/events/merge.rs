@@ -1,8 +1,8 @@
 //! Puts old events together, so that a long history is few objects.
 //!
-//! What is put together is stored under a new name before its parts are removed, and whoever
-//! removes a part has stored all that was in it. So wherever a process ends nothing is lost, and
-//! two that do it at once only store some events twice; readers go by the ids of events.
+//! Merged events are stored under a new name before their parts are removed, and a process removes only
+//! parts whose events it has stored. So nothing is lost wherever a process ends, and two that merge at once
+//! only store some events twice; readers go by the ids of events.
 
 use std::{
     collections::BTreeMap,
@@ -30,11 +30,11 @@ const DOCUMENT_BYTES: usize = 256 << 10;
 /// A document that is larger is left as it is.
 const FULL_BYTES: u64 = 128 << 10;
 
-/// Which events are put together, and how long any is kept.
+/// The age at which events are merged, and the age at which they are removed.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms {
-    /// Younger ones stay as they are: they are what people look at, and what writers are about to
-    /// make sure of.
+pub struct MergeTerms {
+    /// Younger ones stay as they are: people look at them, and writers are about to
+    /// make sure of them.
     pub after: Duration,
     /// Fewer are not worth it.
     pub fewest: usize,
@@ -42,14 +42,14 @@ pub struct Terms {
     pub kept_for: Duration,
 }
 
-impl Default for Terms {
+impl Default for MergeTerms {
     fn default() -> Self {
         let day = Duration::from_secs(86_400);
         Self { after: day, fewest: 8, kept_for: 400 * day }
     }
 }
 
-/// What became of a lineage's events, or would.
+/// The changes to a lineage's events, made or planned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
     /// Events that were objects of their own.
@@ -58,13 +58,13 @@ pub struct Merged {
     pub removed: u64,
 }
 
-/// Puts together what is listed of a lineage's events. Only looks, unless it is to `act`.
+/// Merges the listed events of a lineage. Without `act` it only counts.
 pub async fn merge(
     store: &TenantStore,
     lineage: &Lineage,
     listed: &[Entry],
     now: SystemTime,
-    terms: Terms,
+    terms: MergeTerms,
     (rules, act): (Rules, bool),
 ) -> Result<Merged> {
     let age = |entry: &&Entry| now.duration_since(entry.modified).unwrap_or_default();
@@ -108,8 +108,8 @@ fn is_ours(key: &Key) -> bool {
     layout::event_of(key).is_some() || layout::merged_events_of(key).is_some()
 }
 
-/// Which of the parts could be read, and all that is in those. One that is gone was put
-/// together by somebody else; one that is damaged, or of a newer pstore, stays.
+/// The parts that could be read, and all their events. Another process has merged a part that is gone; a
+/// part that is damaged, or of a newer pstore, stays.
 async fn read(
     store: &TenantStore,
     lineage: &Lineage,

@@ -2,7 +2,7 @@
 //!
 //! The packs of a write are a poor clock: one that finds everything stored already, or reads
 //! from a slow pipe, sends none for longer than a collection waits. A renewal holds the mutex
-//! of what is held, and publishing and giving up take that away under the same mutex, so
+//! of the held lease, and publishing and giving up take the lease away under the same mutex, so
 //! neither ever meets a renewal half done.
 
 use std::{

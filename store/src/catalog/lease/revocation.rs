@@ -1,4 +1,4 @@
-//! Ends somebody else's write.
+//! Revokes the write of another process.
 
 use crate::{
     Error, Result,
@@ -16,7 +16,7 @@ const ATTEMPTS: u32 = 16;
 /// Revokes a write: from now on it cannot publish. `false` if it has changed meanwhile.
 ///
 /// A write that moves chunks replaces other records too: those are touched after it was
-/// revoked, so that what it has read of them is no longer what is there. Until that is
+/// revoked, so that the versions it has read of them are out of date. Until that is
 /// done, the lease lists them and has not ended.
 pub async fn revoke(store: &TenantStore, lineage: &Lineage, id: RecordId, rules: Rules) -> Result<bool> {
     let Some((mut record, version, _)) = records::find(store, lineage, id).await? else { return Ok(true) };

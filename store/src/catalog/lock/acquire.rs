@@ -30,12 +30,12 @@ pub(super) struct Taken {
     pub pointer: Option<VersionedPointer>,
     /// Whether a program that knows only the contract had it before.
     pub after_contract_only: bool,
-    /// What tells this machine that the holder lives.
+    /// Tells this machine that the holder lives.
     pub(super) presence: Option<Presence>,
 }
 
 impl Taken {
-    /// What the pointer is claimed for.
+    /// The lock that the pointer is claimed for.
     pub fn granted(&self) -> GrantedLock {
         let Self { nonce, pointer, after_contract_only, .. } = self;
         GrantedLock { nonce: *nonce, pointer: pointer.clone(), after_contract_only: *after_contract_only }
@@ -176,8 +176,8 @@ impl LineageHandle {
         }
     }
 
-    /// Writes down what would be forgotten when `found` is replaced, and says what replacing
-    /// it means: an eviction, if somebody had let it expire.
+    /// Writes down the facts that would be forgotten when `found` is replaced, and says how the new
+    /// lock came about: by an eviction, if somebody had let it expire.
     async fn make_way(&self, found: Option<&ReadLock>) -> Result<(Outcome, Option<Event>)> {
         let Some(read) = found else { return Ok((Outcome::Acquired, None)) };
         self.settle(read.lock.block().and_then(|block| block.event.as_ref())).await?;

@@ -23,7 +23,7 @@ const ATTEMPTS: u32 = 16;
 /// A lock that was taken away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eviction {
-    /// Who held the lock.
+    /// The holder that lost the lock.
     pub holder: Holder,
     /// Why it was taken away.
     pub reason: EvictionReason,
@@ -31,7 +31,7 @@ pub struct Eviction {
     pub expired_for: Duration,
 }
 
-/// What a reaper made of one lock.
+/// The outcome of reaping one lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaped {
     /// The lock had expired, and is free.
@@ -81,7 +81,7 @@ impl LineageHandle {
         Ok(Reaped::Evicted(Eviction { holder, reason: EvictionReason::TtlExpired, expired_for }))
     }
 
-    /// What [`Self::reap`] would make of the lock. Nothing is changed.
+    /// The outcome that [`Self::reap`] would have. Nothing is changed.
     pub async fn would_reap(&self, grace: Duration) -> Result<Reaped> {
         let Some(read) = self.lock().await? else { return Ok(Reaped::Free) };
         if read.lock.is_free() {
@@ -97,7 +97,7 @@ impl LineageHandle {
         })
     }
 
-    /// Takes the lock away whoever holds it, even one that cannot be read. `None` if there
+    /// Takes the lock away from any holder, even a lock that cannot be read. `None` if there
     /// was nothing to take.
     ///
     /// The claim goes first: a holder that lives would else take the free lock again when it
@@ -141,8 +141,8 @@ impl LineageHandle {
         Err(Error::Conflict { what: format!("the lock of {}", self.lineage) })
     }
 
-    /// What a lock that is about to go says of its holder, and nothing else may say: that it is
-    /// a program which knows only the contract.
+    /// Notes that the holder is a program which knows only the contract. Only its lock says so, and that is
+    /// about to go.
     async fn remember_holder(&self, lock: &Lock) -> Result<()> {
         if lock.is_of_contract_only() { self.remember_contract_only().await } else { Ok(()) }
     }
@@ -167,7 +167,7 @@ impl LineageHandle {
         Ok(freed)
     }
 
-    /// Whether `free` is what is there now. Its bytes are compared, for what it was to replace
+    /// The version of the stored lock, if it is `free` byte for byte: the object that it was to replace
     /// may be no lock at all.
     async fn freed(&self, key: &Key, free: &Bytes) -> Result<Option<Version>> {
         match self.store.bucket.get(key, free.len() as u64).await {

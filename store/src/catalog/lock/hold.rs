@@ -47,7 +47,7 @@ pub(super) struct HoldState {
     pub version: Version,
     /// Our own last write of the pointer.
     pub pointer: VersionedPointer,
-    /// What tells this machine that we live.
+    /// Tells this machine that we live.
     pub presence: Option<Presence>,
     /// The renewals since `lock` of which no answer came.
     pub sent: Vec<Mark>,
@@ -69,7 +69,7 @@ impl HoldState {
         }
     }
 
-    /// This is what the store has: the lock as it was, or after a renewal that arrived late.
+    /// Takes over the stored lock: the one before a renewal, or after one that arrived late.
     pub(super) fn finds(&mut self, read: ReadLock) {
         if Mark::of(&read.lock).is_same(Mark::of(&self.lock)) {
             self.version = read.version;
@@ -78,7 +78,7 @@ impl HoldState {
         }
     }
 
-    /// The lock is what we wrote last.
+    /// Notes our last write of the lock.
     pub(super) fn wrote(&mut self, lock: Lock, version: Version) {
         (self.lock, self.version) = (lock, version);
         self.sent.clear();
@@ -127,7 +127,7 @@ impl Hold {
         &self.handle
     }
 
-    /// What other processes of the same holder show to use this hold.
+    /// The token that other processes of the same holder show to use this hold.
     pub async fn token(&self) -> Nonce {
         self.state.lock().await.nonce
     }
@@ -147,8 +147,8 @@ impl Hold {
         self.state.lock().await.pointer.clone()
     }
 
-    /// The snapshot that this holder builds on: what the pointer named when it was claimed, or what the
-    /// holder has flipped to since.
+    /// The snapshot that this holder builds on: the pointer's target when it was claimed, or the target of
+    /// the holder's own last flip.
     pub async fn base(&self) -> Option<RecordId> {
         match self.state.lock().await.pointer.pointer.target() {
             Target::Record(record) => Some(record),
@@ -156,7 +156,7 @@ impl Hold {
         }
     }
 
-    /// Whether the pointer still has this holder's claim, and names what it did.
+    /// Whether the pointer still has this holder's claim, and the same target.
     pub async fn may_flip(&self) -> Result<bool> {
         let state = self.state.lock().await;
         let now = self.handle.pointer().await?;
@@ -168,12 +168,12 @@ impl Hold {
         self.flip_as(target, self.handle.new_flip_id()).await
     }
 
-    /// What is to be written down before a flip with this id is tried.
+    /// The note to store before a flip with this id is tried.
     pub async fn intended_flip(&self, flip_id: FlipId) -> IntendedFlip {
         IntendedFlip::on(&self.state.lock().await.pointer.pointer, flip_id)
     }
 
-    /// What became of a flip to `target` that somebody meant before this hold began.
+    /// The outcome of a flip to `target` that was intended before this hold began.
     pub async fn fate(&self, target: RecordId, meant: Option<IntendedFlip>) -> Fate {
         self.handle.fate(&self.state.lock().await.pointer, target, meant)
     }
@@ -201,8 +201,8 @@ impl Hold {
         SeenPointer { nonce: state.nonce, pointer: state.pointer.clone() }
     }
 
-    /// Looks beside `living`, which makes a record live, at all else that the flip from `seen` must look at. So that
-    /// flip is one round trip. If something is wrong, the flip looks again, and says what.
+    /// Makes all checks of the flip from `seen` beside `living`, which makes a record live. So that
+    /// flip is one round trip. If something is wrong, the flip checks again, and says why.
     pub async fn verified(
         &self,
         seen: SeenPointer,
@@ -214,7 +214,7 @@ impl Hold {
         Ok((record, verified))
     }
 
-    /// As [`Self::flip_as`], with what was looked at already. The event is still to be [told](Self::tell).
+    /// As [`Self::flip_as`], with the checks made already. The event is still to be [told](Self::tell).
     pub async fn flip_verified(
         &self,
         target: RecordId,
@@ -231,7 +231,7 @@ impl Hold {
         flipped
     }
 
-    /// Stores the event of a flip, which the pointer carries until then. Whoever moves the pointer next does so, too.
+    /// Stores the event of a flip, which the pointer carries until then. Else the pointer's next mover does.
     pub async fn tell(&self, event: &Event) {
         self.handle.store_event(event).await;
     }

@@ -1,7 +1,7 @@
 //! Reads and writes `lock.json`, which says who may move a lineage's pointer.
 //!
-//! The lock keeps people out of each other's way; what keeps data safe is the claim on the
-//! pointer that its holder makes (see [`super::pointer`]). So a lock may be judged expired
+//! The lock keeps people out of each other's way; the claim on the pointer, which its holder
+//! makes, keeps data safe (see [`super::pointer`]). So a lock may be judged expired
 //! at any moment without harm, and is: by the store's own clock, never by a host's.
 
 mod acquire;
@@ -66,7 +66,7 @@ impl Outcome {
     }
 }
 
-/// Whose lock it is to be, and for how long.
+/// The terms of a lock: how long it is held, and whether it ends with its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// How long it is held after its last renewal.
@@ -85,9 +85,9 @@ impl Default for Terms {
 /// A lock as it was read.
 #[derive(Clone, Debug)]
 pub struct ReadLock {
-    /// What the lock says.
+    /// The lock itself.
     pub lock: Lock,
-    /// What a replacement must name.
+    /// The version that a replacement must name.
     pub version: Version,
     /// When the lock was written, and when it was read.
     pub stamp: Stamp,
@@ -212,7 +212,7 @@ impl LineageHandle {
         self.must_be_free(lock).inspect_err(|_| self.tell(LockEvent::Conflict))
     }
 
-    /// Tells the observer what happened to this lock.
+    /// Tells the observer of an event of this lock.
     pub(super) fn tell(&self, event: LockEvent) {
         self.store.observer.lock(&self.lineage, event);
     }
@@ -252,7 +252,7 @@ impl LineageHandle {
         lock
     }
 
-    /// What takes the place of a lock that nobody holds: in the past for every clock.
+    /// The document of a free lock, which has expired by every clock.
     fn free_lock(&self, holder_run_id: &str, event: Option<Event>) -> Lock {
         let now = self.clock.unix_ms();
         let mut lock = Lock {

@@ -1,7 +1,7 @@
 //! `Patience` waits for a lock that somebody else holds.
 //!
-//! On one machine those who wait stand in line, and only the first of them asks the store. He
-//! asks every half second, and at once when he sees that a holder on this machine has gone.
+//! On one machine the waiting processes stand in line, and only the first of them asks the store. It
+//! asks every half second, and at once when it sees that a holder on this machine has gone.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -26,10 +26,10 @@ pub struct Patience {
 
 type Teller = dyn Fn(&Waiting<'_>) + Send + Sync;
 
-/// What is known while somebody waits.
+/// The state of a wait, as the waiting process knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting<'a> {
-    /// Who holds the lock at the moment.
+    /// The present holder of the lock.
     pub holder: &'a Holder,
     /// How many others on this machine come first.
     pub ahead: usize,
@@ -168,7 +168,7 @@ impl LineageHandle {
         Ticket::draw(cache, &self.lineage)
     }
 
-    /// Says whom somebody waits for who does not ask the store himself.
+    /// Tells the present holder to a waiting process that does not ask the store itself.
     async fn tell_of_holder(
         &self,
         patience: &Patience,

@@ -33,7 +33,7 @@ const MOST_BYTES: u64 = 1024;
 /// For how long after its last renewal a dead holder's file is kept. The lock has expired by then.
 const KEPT_FOR: Duration = Duration::from_secs(24 * 3600);
 
-/// Which write of a lock it is. One without a mark is like no other.
+/// Identifies one write of a lock. One without a mark is like no other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark(Option<Nonce>);
 
@@ -77,7 +77,7 @@ impl Presence {
         .ok()
     }
 
-    /// Names the writes of the lock that may be what the store has. Called before the last of
+    /// Names the writes of the lock that the store may have. Called before the last of
     /// them is sent.
     pub(super) fn names(&self, marks: &[Mark]) {
         let marks = &marks[marks.len().saturating_sub(MOST_MARKS)..];

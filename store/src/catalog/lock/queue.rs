@@ -1,8 +1,8 @@
-//! Keeps the line of those on one machine who wait for the same lock.
+//! Keeps the line of the processes on one machine that wait for the same lock.
 //!
 //! Each has a file in the host's cache, named so that the first to come sorts first, and holds
 //! its flock. The kernel lets go of that when a process ends, so the dead wait for nothing. The
-//! line keeps order; what keeps data safe is the lock. Without a cache nobody stands in line.
+//! line keeps order; the lock keeps data safe. Without a cache nobody stands in line.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -22,9 +22,9 @@ const FOLDER: &str = "waiting";
 #[derive(Debug)]
 pub(super) struct Ticket {
     path: PathBuf,
-    /// Whoever waited right before it when it was last looked.
+    /// The ticket right before it, when the line was last read.
     before: Option<PathBuf>,
-    /// Its flock says that whoever waits lives.
+    /// Its flock says that the waiting process lives.
     _file: File,
 }
 
@@ -57,7 +57,7 @@ impl Ticket {
         self.earlier().iter().filter(|path| waits(path)).count()
     }
 
-    /// The files of those who came before, the first to come first.
+    /// The files of the earlier tickets, the first to come first.
     fn earlier(&self) -> Vec<PathBuf> {
         let folder = self.path.parent().unwrap_or(&self.path);
         let others = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());

@@ -1,4 +1,4 @@
-//! Gives the lock back.
+//! Releases the lock.
 
 use super::{LineageHandle, ReadLock};
 use crate::{
@@ -21,7 +21,7 @@ impl LineageHandle {
     }
 
     /// Replaces our lock by a free one. It is never deleted: a delete has no condition on
-    /// every store, and could hit the lock of whoever came after us.
+    /// every store, and could hit the lock of the next holder.
     pub(super) async fn release_lock(&self, version: Version, is_ours: impl Fn(&Lock) -> bool) -> Result<()> {
         let key = layout::lock(&self.lineage);
         if !self.rules.release_by_replacing {

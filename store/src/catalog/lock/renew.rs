@@ -1,4 +1,4 @@
-//! `renew` renews the lock; takes it again if it is gone and nobody has claimed the pointer; else says that it is lost.
+//! `renew` renews the lock, or takes it again if it is gone and the pointer unclaimed, or reports its loss.
 
 use super::{LineageHandle, ReadLock, Terms, hold::HoldState, millis, new_nonce, presence::Mark};
 use crate::{

@@ -1,3 +1,5 @@
+//! These tests order snapshots by wrong clocks, parents, and chains without an end.
+
 use std::time::{Duration, SystemTime};
 
 use super::*;

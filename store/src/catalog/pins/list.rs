@@ -17,8 +17,8 @@ use crate::{
 const LOOKS: u32 = 100;
 const REQUESTS_AT_ONCE: usize = 16;
 
-/// The records that are pinned now. A pin that cannot be read stops whoever asks: what it
-/// protects is not known.
+/// The records that are pinned now. A pin that cannot be read is an error: nobody knows what it
+/// protects.
 pub async fn pinned(store: &TenantStore) -> Result<Vec<RecordId>> {
     let found = read(store).await?;
     Ok(found.into_iter().filter(|pin| pin.holds).map(|found| found.pin.record).collect())
@@ -29,9 +29,9 @@ pub async fn pinned(store: &TenantStore) -> Result<Vec<RecordId>> {
 pub struct FoundPin {
     /// Where the pin lies.
     pub key: Key,
-    /// What the pin says.
+    /// The pin itself.
     pub pin: Pin,
-    /// What a deletion must name.
+    /// The version that a deletion must name.
     pub version: Version,
     /// How long ago it was written last, by the store's clock.
     pub age: Duration,

@@ -2,13 +2,13 @@
 //!
 //! A reader reads the record, writes a pin with the generation found ([`Placed::on`]), and reads
 //! the record again ([`Placed::confirm`]): still live and of the same generation, or it starts
-//! over. Whoever deletes or moves a snapshot changes its record first and looks for pins after,
-//! and whoever collects reads records first and pins second; so one of the two always sees the
+//! over. A process that deletes or moves a snapshot changes its record first and looks for pins after,
+//! and a collection reads records first and pins second; so one of the two always sees the
 //! other. If the second look finds the record as it was, everything it names stays for as long
 //! as the pin is kept.
 //!
 //! A renewal is a new pin and then the same look again, so it is right however long its owner
-//! slept and whatever became of the old pin meanwhile; no clock is asked.
+//! slept, and even if the old pin is gone meanwhile; no clock is asked.
 
 mod keeper;
 mod list;

@@ -35,7 +35,7 @@ pub struct Placed {
     mark: Mark,
 }
 
-/// One pin and what it is on.
+/// One pin and its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     name: RecordId,
@@ -55,7 +55,7 @@ pub struct Pinned {
     mark: Mutex<Option<Mark>>,
 }
 
-/// What a renewal found.
+/// The outcome of a renewal.
 #[derive(Clone, Debug)]
 pub enum Renewal {
     /// The pin holds on.

@@ -1,3 +1,5 @@
+//! These tests pin records that change meanwhile, and renew pins after sleeps and failures.
+
 use std::sync::Arc;
 
 use serde_json::json;

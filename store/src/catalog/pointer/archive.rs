@@ -1,4 +1,4 @@
-//! Has the pointer name an archive that a snapshot has got since the pointer was moved to it.
+//! Writes into the pointer the archive that its snapshot has got since the pointer was moved to it.
 
 use super::{ATTEMPTS, LineageHandle, successor, swap::Swap};
 use crate::{

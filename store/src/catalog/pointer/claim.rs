@@ -1,8 +1,8 @@
-//! Writes a lock's nonce into the pointer.
+//! Claims the pointer: writes the nonce of a lock into it.
 //!
-//! From the moment a pointer carries a claim, nobody whose claim it is not can move it on
+//! From the moment a pointer carries a claim, only the holder with that claim can move it on
 //! the strength of a lock: a holder that was replaced is fenced off, however long it slept.
-//! The claim also names what the holder starts from, which keeps that from being collected.
+//! The claim also names the snapshot that the holder starts from, which keeps that from being collected.
 
 use super::{LineageHandle, VersionedPointer, successor, swap::Swap};
 use crate::{
@@ -30,7 +30,7 @@ pub(in crate::catalog) struct GrantedLock {
 impl LineageHandle {
     /// Claims the pointer for the lock that was `granted`, which must still be held.
     ///
-    /// The pointer with it is what was read *before* the lock was taken: that the lock was granted
+    /// The new pointer is made of the one read *before* the lock was taken: that the lock was granted
     /// after it counts as the look at the lock.
     ///
     /// `instead_of` is the claim that this one replaces, and the pointer as we know it: if that is no
@@ -81,7 +81,7 @@ impl LineageHandle {
         Err(Error::Conflict { what: format!("the pointer of {}", self.lineage) })
     }
 
-    /// Takes the claim off the pointer, whoever made it: it can then neither move the pointer
+    /// Takes any claim off the pointer: its holder can then neither move the pointer
     /// nor take its lock again.
     pub(in crate::catalog) async fn withdraw_claim(&self) -> Result<()> {
         if !self.rules.drop_lease {
@@ -100,7 +100,7 @@ impl LineageHandle {
         .await
     }
 
-    /// Makes the pointer what `next` says it should be, until that is nothing else than it is.
+    /// Replaces the pointer by what `next` makes of it, until `next` makes nothing new.
     async fn amend(&self, next: impl Fn(Option<&VersionedPointer>) -> Option<Pointer>) -> Result<()> {
         for attempt in 1..=ATTEMPTS {
             let before = match self.pointer().await {

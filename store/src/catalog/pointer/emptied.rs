@@ -1,6 +1,6 @@
 //! Empties the pointer of a profile that is deleted.
 //!
-//! It names nothing from then on, in bytes that nobody has read: whoever would make another
+//! It names nothing from then on, in bytes that nobody has read: a process that would make another
 //! snapshot current has to read it again, finds it empty, and looks for the tombstone.
 
 use super::{LineageHandle, VersionedPointer, successor, swap::Swap};
@@ -9,8 +9,8 @@ use crate::{Error, Result, bucket::RetryPolicy, catalog::tombstone, format::even
 const ATTEMPTS: u32 = 16;
 
 impl LineageHandle {
-    /// Makes the pointer name nothing, unless somebody holds the lock. What is damaged in its place
-    /// goes, too. The claim goes: whoever had it must not move the pointer any more.
+    /// Makes the pointer name nothing, unless somebody holds the lock. A damaged pointer goes, too. So does
+    /// the claim: its holder must not move the pointer any more.
     pub async fn empty_pointer(&self, reason: &str) -> Result<()> {
         for attempt in 1..=ATTEMPTS {
             let before = self.pointer_or_damage().await?;
@@ -37,8 +37,8 @@ impl LineageHandle {
         Err(Error::Conflict { what: format!("the pointer of {}", self.lineage) })
     }
 
-    /// Fails if the profile was deleted, of a pointer that was read: one that names a snapshot says
-    /// that it was not. Whoever asks has a lock or a record in the store by now.
+    /// Fails if the profile was deleted, by a pointer that was read: one that names a snapshot says
+    /// that it was not. The caller has a lock or a record in the store by now.
     pub(super) async fn require_undeleted(&self, before: Option<&VersionedPointer>) -> Result<()> {
         let is_empty = before.is_none_or(|read| read.pointer.is_empty());
         if !is_empty || !self.rules.look_for_tombstone {

@@ -21,9 +21,9 @@ pub struct SeenPointer {
     pub(in crate::catalog) pointer: VersionedPointer,
 }
 
-/// Proof that a flip from one version of the pointer may be tried: after that version was known, the lock was ours
-/// and the record was made live. Whoever takes the lock or trashes the record after that changes the pointer, so the
-/// flip fails.
+/// Proof that a flip from one version of the pointer may be tried: after that version was known, the lock was
+/// ours and the record was made live. A process that takes the lock or trashes the record after that changes
+/// the pointer, so the flip fails.
 #[derive(Clone, Debug)]
 pub struct VerifiedFlip(Box<(SeenPointer, Record)>);
 
@@ -45,7 +45,7 @@ impl LineageHandle {
     /// `own` is our own last write of the pointer, and is kept up to date. Every attempt has the
     /// id `flip_id`: one that was lost never arrives later. The event is in the pointer, and not stored yet.
     ///
-    /// Whatever goes wrong, the snapshot is stored, and the error says so.
+    /// On every failure the snapshot is stored all the same, and the error says so.
     pub(in crate::catalog) async fn flip(
         &self,
         nonce: Nonce,
@@ -134,7 +134,7 @@ impl LineageHandle {
         Err(self.moved_too_often(target))
     }
 
-    /// Goes on from what the pointer is now. Nobody else moves it under our claim, unless this
+    /// Goes on from the present pointer. Nobody else moves it under our claim, unless this
     /// machine was resumed from an image more than once, or the token was shown to two who work
     /// at the same time: the first to move it wins.
     fn follow(&self, nonce: Nonce, own: &mut VersionedPointer, now: VersionedPointer) -> Result<()> {
@@ -150,7 +150,7 @@ impl LineageHandle {
         Ok(())
     }
 
-    /// Whether `now` still has our claim, which is known by `nonce`, and names what `own` did,
+    /// Whether `now` still has our claim, which is known by `nonce`, and the target of `own`,
     /// the pointer as we know it. An archive of somebody else's may have been recognised
     /// meanwhile.
     pub(in crate::catalog) fn is_as_left(

@@ -2,7 +2,7 @@
 //!
 //! Before the pointer is moved, the flip's id and the last move that was seen are written down
 //! where they survive. A flip is made once: if the pointer remembers its id, it was made, and
-//! whoever has moved the pointer since wanted that. Whoever asks has claimed the pointer, so that
+//! later moves of the pointer were meant. The caller has claimed the pointer, so that
 //! an attempt which is still on its way can no longer arrive.
 
 use super::{ATTEMPTS, LineageHandle, VersionedPointer, successor, swap::Swap};
@@ -13,7 +13,7 @@ use crate::{
     id::{FlipId, Nonce, RecordId},
 };
 
-/// What was written down before a flip.
+/// The note of a flip, stored before it is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntendedFlip {
     /// The id that it has, however often it is tried.
@@ -22,7 +22,7 @@ pub struct IntendedFlip {
     pub seen: FlipId,
 }
 
-/// What became of a flip that was meant.
+/// The outcome of an intended flip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The pointer names its snapshot.
@@ -38,7 +38,7 @@ pub enum Fate {
 }
 
 impl IntendedFlip {
-    /// A flip that is about to be tried on what `pointer` says.
+    /// A flip that is about to be tried on `pointer`.
     pub(in crate::catalog) fn on(pointer: &Pointer, flip_id: FlipId) -> Self {
         let seen = pointer.block().map(|block| block.last_move().unwrap_or(block.flip_id));
         // Without a block nothing is remembered: then this is not either.
@@ -47,8 +47,8 @@ impl IntendedFlip {
 }
 
 impl LineageHandle {
-    /// What became of a flip to `target`, by a pointer that we have claimed since. Without `meant`
-    /// nothing was written down but the target.
+    /// The outcome of a flip to `target`, by a pointer that we have claimed since. Without `meant` only the
+    /// target was noted.
     pub(in crate::catalog) fn fate(
         &self,
         now: &VersionedPointer,

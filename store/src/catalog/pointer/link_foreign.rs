@@ -1,12 +1,12 @@
-//! Writes into a pointer that another program has moved which of our snapshots it names.
+//! Links a pointer that another program has moved to the snapshot that was made of its archive.
 
 use super::{LineageHandle, VersionedPointer, successor, swap::Swap};
 use crate::{Result, format::event::EventKind, id::RecordId};
 
 impl LineageHandle {
     /// Notes in `before`, which names an archive that is no record's, that `target` was made of
-    /// it. What the pointer says to everybody else stays as it is, and so does whoever has
-    /// claimed it; so no lock is needed. `false` if it cannot be said that this was done: the
+    /// it. All else in the pointer stays as it is, and so does its claim; so no lock is
+    /// needed. `false` if it cannot be said that this was done: the
     /// caller looks again.
     pub async fn recognise(&self, before: &VersionedPointer, target: RecordId) -> Result<bool> {
         let old = before.pointer.block();

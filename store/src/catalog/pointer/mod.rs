@@ -42,9 +42,9 @@ pub const ATTEMPTS: u32 = 3;
 /// A pointer as it was read.
 #[derive(Clone, Debug)]
 pub struct VersionedPointer {
-    /// What the pointer says.
+    /// The pointer itself.
     pub pointer: Pointer,
-    /// What a replacement must name.
+    /// The version that a replacement must name.
     pub version: Version,
     pub(super) bytes: bytes::Bytes,
     /// Not so if something else than a pointer was there: then `pointer` names nothing.
@@ -80,7 +80,7 @@ pub async fn read_from(bucket: &dyn Bucket, lineage: &Lineage) -> Result<Option<
     }
 }
 
-/// What a flip did.
+/// The outcome of a flip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flip {
     /// The pointer names another snapshot now.
@@ -100,8 +100,8 @@ impl LineageHandle {
         read(&self.store, &self.lineage).await
     }
 
-    /// The pointer, or what is damaged in its place, to be replaced by an operator who knows.
-    /// What a newer pstore wrote is not damaged.
+    /// The pointer, or the damaged object in its place, for an operator who decides to replace it.
+    /// A pointer of a newer pstore is not damaged.
     async fn pointer_or_damage(&self) -> Result<Option<VersionedPointer>> {
         let key = layout::latest(&self.lineage);
         let object = match self.store.bucket.get(&key, limits::POINTER).await {

@@ -8,7 +8,7 @@ use crate::{
     id::RecordId,
 };
 
-/// What the log has of a pointer that had to be replaced unread.
+/// The log's words for the target of a pointer that had to be replaced unread.
 const OVER_DAMAGE: &str = "(over a pointer that was damaged)";
 
 /// An operator's move.
@@ -19,14 +19,14 @@ pub struct Move {
     /// Why, for the event.
     pub reason: String,
     /// Even while somebody holds the lock: that holder is fenced off. Even over a pointer that
-    /// is damaged: whatever it said is gone then.
+    /// is damaged: its content is gone then.
     pub force: bool,
     /// The `active_sha256_prefix` that the pointer must have until then; any if it is not said.
     pub only_from: Option<String>,
 }
 
 impl LineageHandle {
-    /// Moves the pointer, unless somebody holds the lock. The claim goes: whoever had it
+    /// Moves the pointer, unless somebody holds the lock. The claim goes: its holder
     /// must not move the pointer back.
     pub async fn point(&self, wanted: &Move) -> Result<Flip> {
         self.point_for(EventKind::Rollback, wanted).await

@@ -156,7 +156,7 @@ pub(super) fn emptied(lineage: &Lineage, before: Option<&VersionedPointer>, even
 /// The short name of an archive that nobody ever stores.
 const NOTHING: &str = "000000000000";
 
-/// What is there before the first snapshot. Its keys are well-formed and name objects that do not
+/// The pointer before the first snapshot. Its keys are well-formed and name objects that do not
 /// exist: a program that knows only the contract asks for them, is told so, and starts afresh.
 pub(super) fn empty(lineage: &Lineage) -> Pointer {
     Pointer {

@@ -1,4 +1,4 @@
-//! Replaces the pointer by compare-and-swap, and finds out what became of it.
+//! Replaces the pointer by compare-and-swap, and finds out the outcome.
 
 use super::{LineageHandle, VersionedPointer, successor};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     id::FlipId,
 };
 
-/// What became of a write.
+/// The outcome of a write.
 pub(super) enum Swap {
     /// It was made. The pointer as it is now, which may have been written since.
     Applied(VersionedPointer),
@@ -28,7 +28,7 @@ impl LineageHandle {
 
     /// Replaces `before` by `next`.
     ///
-    /// While the pointer is what was read, nothing has happened yet, but a lost request may
+    /// While the pointer is the one that was read, nothing has happened yet, but a lost request may
     /// still arrive: it and the next one carry the same bytes and the same condition, so at
     /// most one of them applies. So the same bytes are sent until there is an answer.
     pub(super) async fn swap(&self, before: Option<&VersionedPointer>, next: &Pointer) -> Result<Swap> {
@@ -91,7 +91,7 @@ impl LineageHandle {
         next
     }
 
-    /// The pointer is no longer what was read. Whose doing is that?
+    /// Judges a pointer that has changed since it was read: did we or somebody else write it?
     fn judge(
         &self,
         before: Option<&VersionedPointer>,

@@ -7,7 +7,7 @@
 //!
 //! Stored frames lie in segments, so that a few hundred files hold any number of chunks. A
 //! segment takes its whole size from the disk when it is made, and counts as that, so the
-//! limits hold before a byte is inserted, whoever else inserts at the same time. One process
+//! limits hold before a byte is inserted, even if other processes insert at the same time. One process
 //! appends to a segment and holds its flock meanwhile; the least recently used segment that
 //! nobody appends to is evicted first.
 //!
@@ -43,11 +43,11 @@ use crate::{
     id::{ChunkId, ChunkKey},
 };
 
-/// What other processes have inserted is looked for this often at most.
+/// The shortest time between two looks for insertions of other processes.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// A segment that is read is marked as used this often at most.
+/// The shortest time between two marks of use on a segment that is read.
 const TOUCH_AGAIN: Duration = Duration::from_secs(60);
-/// What may wait to be inserted; beyond it chunks are not cached.
+/// The most bytes that may wait to be inserted; beyond them chunks are not cached.
 const MAX_PENDING_BYTES: u64 = 32 << 20;
 
 /// How much of the host the chunks of all stores and tenants may take together.
@@ -57,7 +57,7 @@ pub struct Limits {
     pub max_bytes: u64,
     /// How many files to keep on disk.
     pub max_files: u64,
-    /// What must stay free on the file system.
+    /// The bytes that must stay free on the file system.
     pub min_free_bytes: u64,
     /// How many further files the file system must have room for.
     pub min_free_inodes: u64,
@@ -80,7 +80,7 @@ impl Default for Limits {
 /// A frame to be kept.
 #[derive(Clone, Debug)]
 pub struct NewFrame {
-    /// What names the chunk.
+    /// The chunk's id.
     pub id: ChunkId,
     /// How the frame is stored.
     pub codec: Codec,
@@ -115,7 +115,7 @@ struct Place {
     slot: Slot,
 }
 
-/// What is known of a segment.
+/// This process's knowledge of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     slots: u32,
@@ -144,7 +144,7 @@ impl ChunkCache {
         index.places.contains_key(id)
     }
 
-    /// Learns what other processes have inserted or evicted, unless that was just done.
+    /// Learns the insertions and evictions of other processes, unless that was just done.
     pub(crate) fn refresh(&self) {
         let mut index = self.index();
         if index.looked.is_none_or(|looked| looked.elapsed() > LOOK_AGAIN) {
@@ -183,7 +183,7 @@ impl ChunkCache {
         pending <= MAX_PENDING_BYTES
     }
 
-    /// Keeps what was [expected](Self::expect). A failure is logged: the cache is a convenience.
+    /// Keeps the [expected](Self::expect) frames. A failure is logged: the cache is a convenience.
     pub fn insert(&self, frames: Vec<NewFrame>) {
         let bytes: u64 = frames.iter().map(|frame| frame.stored.len() as u64).sum();
         if let Err(error) = self.try_insert(frames) {

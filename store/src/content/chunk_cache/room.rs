@@ -1,4 +1,4 @@
-//! Makes room for a segment by evicting, counted over all stores and tenants of this host.
+//! Evicts segments to make room for a new one, by the limits of this host for all stores and tenants.
 
 use std::{
     fs::{self, File},
@@ -31,7 +31,7 @@ pub(super) fn is_short(host_root: &Path, limits: &Limits) -> io::Result<bool> {
     Ok(bytes < limits.min_free_bytes || inodes < limits.min_free_inodes)
 }
 
-/// As [`evict_for`], for who does not hold the lock.
+/// As [`evict_for`], for a caller without the lock.
 pub(super) fn make(host_root: &Path, limits: &Limits, segments: u64) -> io::Result<()> {
     let _lock = lock(host_root)?;
     evict_for(host_root, limits, segments)

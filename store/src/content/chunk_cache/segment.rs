@@ -32,7 +32,7 @@ const MAGIC: &[u8; 16] = b"pstore-chunks/1\n";
 const SLOT_LEN: usize = 48;
 const SLOTS: u32 = 1024;
 pub(super) const DATA_START: u64 = 53_248;
-/// What a slot becomes whose chunk is damaged.
+/// The slot of a chunk that proved damaged.
 const DEAD: [u8; SLOT_LEN] = [0xff; SLOT_LEN];
 
 /// A segment's file name; nothing else is taken for a segment.
@@ -192,7 +192,7 @@ impl Appender {
         Ok(Self { name, file, slots: 0, end: DATA_START, capacity })
     }
 
-    /// One that whoever made it has left with room for `len` bytes.
+    /// A segment that its maker has left with room for `len` bytes.
     pub fn adopt(folder: &Path, segment_bytes: u32, len: usize) -> Option<Self> {
         let names =
             fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());

@@ -1,3 +1,5 @@
+//! These tests fill the cache from several processes, within its limits, and damage it.
+
 use std::{os::unix::fs::MetadataExt, path::Path};
 
 use super::*;
@@ -44,7 +46,7 @@ fn holds(cache: &ChunkCache, seed: u32) -> bool {
     chunk.is_some()
 }
 
-/// What all segments take on disk.
+/// The space of all segments on disk.
 fn taken(root: &Path) -> (u64, u64) {
     let mut folders = vec![root.to_owned()];
     let (mut bytes, mut files) = (0, 0);

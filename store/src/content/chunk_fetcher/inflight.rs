@@ -21,7 +21,7 @@ use crate::{
     id::PackId,
 };
 
-/// What became of a chunk that was fetched. All who waited for it share a failure.
+/// The outcome of fetching a chunk. All who waited for it share a failure.
 type Outcome = Result<Chunk, Arc<Error>>;
 type Landing = watch::Sender<Option<Outcome>>;
 
@@ -30,7 +30,7 @@ type Landing = watch::Sender<Option<Outcome>>;
 pub(super) struct Flight(watch::Receiver<Option<Outcome>>);
 
 impl Flight {
-    /// Whether it will never land: whoever fetched it is gone.
+    /// Whether it will never land: its fetcher is gone.
     fn is_lost(&self) -> bool {
         self.0.has_changed().is_err() && self.0.borrow().is_none()
     }
@@ -152,7 +152,7 @@ impl ChunkFetcher {
         }
     }
 
-    /// Lands what is whole, and gives back what is not.
+    /// Lands the whole chunks, and gives back the others.
     fn unpack(&self, fetch: Fetch<Landing>, bytes: &Bytes, ahead: bool) -> Vec<Want<Landing>> {
         let mut frames = Vec::new();
         let mut damaged = Vec::new();

@@ -1,8 +1,8 @@
 //! Keeps the chunks used last, uncompressed, in bounded memory.
 //!
-//! Each shard has two generations. What is used goes to the young one; when that is full it
-//! becomes the old one, and what was old and not used since is forgotten. That keeps what is
-//! used, as a list by age would, and moves nothing on most hits.
+//! Each shard has two generations. A used chunk goes to the young one; when that is full it
+//! becomes the old one, and old chunks that were not used since are forgotten. That keeps used
+//! chunks, as a list by age would, and moves nothing on most hits.
 
 use std::collections::HashMap;
 
@@ -56,7 +56,7 @@ impl Memory {
 }
 
 impl Shard {
-    /// Returns what is forgotten for it.
+    /// Adds a chunk; returns those that are forgotten for it.
     fn put(&mut self, id: ChunkId, chunk: Chunk, most: usize) -> HashMap<ChunkId, Chunk> {
         let mut forgotten = HashMap::new();
         if chunk.len() > most {

@@ -1,12 +1,12 @@
 //! `ChunkFetcher` fetches chunks of a snapshot when they are needed and not before.
 //!
 //! A chunk comes from memory, from this host's disk, or from the bucket, and is checked
-//! against its id whatever it comes from. What several readers miss at once is fetched once.
-//! A request belongs to nobody who waits for it: a reader that gives up takes nothing from
-//! the others, and what fails is forgotten, so that the next reader tries again.
+//! against its id in each case. A chunk that several readers miss at once is fetched once.
+//! A request belongs to none of the readers that wait for it: one that gives up takes nothing from
+//! the others, and a failure is forgotten, so that the next reader tries again.
 //!
 //! Demand never queues behind prefetching: each has request slots of its own, and a prefetch
-//! that has not got its slot yet holds no chunk back from whoever wants it now.
+//! that has not got its slot yet holds no chunk back from a reader that wants it now.
 
 mod inflight;
 mod memory;
@@ -61,7 +61,7 @@ pub struct Limits {
     pub requests: usize,
     /// Requests under way for readers to come.
     pub prefetch_requests: usize,
-    /// What may wait to be prefetched; beyond it nothing is.
+    /// The most bytes that may wait to be prefetched; beyond them nothing is.
     pub prefetch_bytes: u64,
     /// How long one request is waited for before it is sent again.
     pub patience: Duration,
@@ -82,7 +82,7 @@ impl Limits {
         }
     }
 
-    /// How long a reader waits for a chunk, whatever the store does.
+    /// How long a reader waits for a chunk at most.
     pub(super) fn longest_wait(&self) -> Duration {
         if self.deadline.is_zero() { self.patience } else { self.deadline }
     }
@@ -163,7 +163,7 @@ impl ChunkFetcher {
         self.local.is_some()
     }
 
-    /// What was read so far, and what it took.
+    /// The counts of all reads so far, and of their costs.
     pub fn figures(&self) -> FetchStats {
         self.counters.figures()
     }
@@ -171,8 +171,8 @@ impl ChunkFetcher {
     /// The chunks, if they can be had without waiting for a network: from memory or this
     /// host's disk, read, decompressed and verified on this thread. `None` if one cannot.
     ///
-    /// A pack that is gone is [`Error::Missing`], unless it can be looked for what became of it:
-    /// that takes waiting.
+    /// A pack that is gone is [`Error::Missing`], unless its chunks may have been moved: to find that out
+    /// takes waiting.
     pub fn now(&self, pieces: &[Piece]) -> Option<Result<Vec<Chunk>>> {
         let pieces = &*placed(&self.whereabouts.known(), pieces);
         let mut found = FoundChunks::new(pieces, &self.memory);
@@ -197,7 +197,7 @@ impl ChunkFetcher {
 
     /// The chunks, fetched where they are missing.
     ///
-    /// A pack that is gone is [`Error::Missing`], if what it held was not moved.
+    /// A pack that is gone is [`Error::Missing`], if its chunks were not moved.
     pub async fn chunks(self: &Arc<Self>, pieces: &[Piece]) -> Result<Vec<Chunk>> {
         let mut looks = 0;
         loop {
@@ -242,8 +242,8 @@ impl ChunkFetcher {
         self.first_reads.in_order()
     }
 
-    /// Fetches in the background what will probably be read soon. Where packs are files, the
-    /// kernel is asked to read them. Beyond what may wait it does nothing.
+    /// Fetches in the background chunks that will probably be read soon. Where packs are files, the
+    /// kernel is asked to read them. Beyond the bytes that may wait it does nothing.
     pub fn prefetch(self: &Arc<Self>, pieces: Vec<Piece>) {
         let pieces = placed(&self.whereabouts.known(), &pieces).into_owned();
         let Some(queued) = self.queue(&pieces) else { return };
@@ -259,7 +259,7 @@ impl ChunkFetcher {
     }
 
     /// As [`Self::prefetch`]; where packs are files, these are also decompressed and verified,
-    /// so that whoever reads many small files one after another does not wait for that.
+    /// so that a reader of many small files one after another does not wait for that.
     pub fn prepare(self: &Arc<Self>, mut pieces: Vec<Piece>) {
         if self.local.is_none() {
             return self.prefetch(pieces);
@@ -279,7 +279,7 @@ impl ChunkFetcher {
         }
     }
 
-    /// A place among what waits to be fetched ahead, if there is one.
+    /// A place in the queue of prefetches, if there is one.
     fn queue(self: &Arc<Self>, pieces: &[Piece]) -> Option<Queued> {
         let bytes = pieces.iter().map(|piece| u64::from(piece.location.stored_len)).sum();
         let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -328,7 +328,7 @@ impl Drop for Queued {
     }
 }
 
-/// What was found so far of what is wanted.
+/// The wanted chunks that were found so far.
 #[derive(Debug)]
 struct FoundChunks {
     pieces: Vec<Piece>,

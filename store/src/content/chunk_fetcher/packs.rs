@@ -1,4 +1,4 @@
-//! Reads packs that are files of this host where they lie.
+//! Reads packs that are files of this host, in place.
 
 use std::{cell::RefCell, fs::File, io, num::NonZeroU64, os::unix::fs::FileExt, sync::Arc};
 
@@ -36,7 +36,7 @@ impl Packs {
         Some(Self { store: store.clone(), open: Mutex::default() })
     }
 
-    /// Gives each piece's chunk to `each`, with what the piece was numbered.
+    /// Gives each piece's chunk to `each`, with the piece's number.
     pub fn read(
         &self,
         pieces: impl Iterator<Item = (usize, Piece)>,

@@ -23,7 +23,7 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// After a read of `len` bytes at `offset`: what to fetch now, if anything.
+    /// The range to fetch after a read of `len` bytes at `offset`, if any.
     pub fn next(&mut self, offset: u64, len: u32, file_size: u64) -> Option<Range<u64>> {
         let end = offset.saturating_add(len.into()).min(file_size);
         let follows = if self.forwards == 0 {

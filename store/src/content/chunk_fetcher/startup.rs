@@ -1,5 +1,5 @@
-//! `startup` records what a mount reads in its first seconds, and fetches that ahead of the reader at the
-//! next mount, in a few large requests.
+//! `startup` records the reads of a mount's first seconds, and fetches the same chunks ahead of the reader at
+//! the next mount, in a few large requests.
 
 mod guess;
 mod ranges;
@@ -38,9 +38,9 @@ pub use ranges::{First, StartupRanges};
 
 /// How long after the first read a start-up lasts.
 const SPAN: Duration = Duration::from_secs(20);
-/// Requests aimed at, and made at once.
+/// Requests that a plan aims at; all are sent at once.
 const REQUESTS: usize = 8;
-/// What may be fetched in vain, so that there are so few.
+/// The most bytes that may be fetched in vain, to need so few requests.
 const MAX_GAP_BYTES: u64 = 3 << 20;
 /// More chunks than a plan names are not looked for.
 const MOST_CHUNKS: usize = 1 << 16;
@@ -101,13 +101,13 @@ pub fn reads_of(startup: &Startup, entries: &[Entry]) -> Vec<ChunkId> {
 
 /// A chunk of a file, and where in the file it is.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct FileChunk {
     id: ChunkId,
     offset: u64,
     len: u32,
 }
 
-fn parts(entry: &Entry) -> impl Iterator<Item = Part> + '_ {
+fn parts(entry: &Entry) -> impl Iterator<Item = FileChunk> + '_ {
     let extents = match &entry.kind {
         Kind::File { extents, .. } => extents.as_slice(),
         _ => &[],
@@ -117,15 +117,15 @@ fn parts(entry: &Entry) -> impl Iterator<Item = Part> + '_ {
         let offset = end;
         end += extent.len();
         match extent {
-            Extent::Chunk { id, len } => Some(Part { id: *id, offset, len: *len }),
+            Extent::Chunk { id, len } => Some(FileChunk { id: *id, offset, len: *len }),
             _ => None,
         }
     })
 }
 
 impl ChunkFetcher {
-    /// Fetches in the background what `startup` says is read first of a snapshot, or, if it
-    /// says nothing, what `guess` says.
+    /// Fetches in the background the chunks of a snapshot that `startup` names, or, if it
+    /// names none, those that `guess` does.
     pub fn follow(
         self: &Arc<Self>,
         startup: &Startup,

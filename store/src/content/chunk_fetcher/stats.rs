@@ -1,4 +1,4 @@
-//! `FetchStats` counts what a mount has read, and what that took.
+//! `FetchStats` counts a mount's reads, and their costs.
 
 use std::{
     collections::HashMap,
@@ -18,9 +18,9 @@ pub struct FetchStats {
     pub retries: u64,
     /// Everything that came from the bucket.
     pub fetched_bytes: u64,
-    /// Of that, what readers waited for.
+    /// Of those, bytes that readers waited for.
     pub demanded_bytes: u64,
-    /// Of that, what was fetched ahead of readers.
+    /// Of those, bytes that were fetched ahead of readers.
     pub prefetched_bytes: u64,
     /// Fetched, but so far of no use: prefetched and not read, or between wanted chunks.
     pub wasted_bytes: u64,
@@ -51,7 +51,7 @@ pub(super) struct Counters {
     misses: AtomicU64,
     /// Bytes between wanted chunks.
     gap_bytes: AtomicU64,
-    /// What was prefetched and not read yet.
+    /// Chunks that were prefetched and not read yet.
     unread: Mutex<HashMap<ChunkId, u32>>,
     unread_count: AtomicU64,
 }

@@ -1,3 +1,5 @@
+//! These tests count the requests of readers beside each other, on a bucket that fails, hangs and damages.
+
 use std::{path::Path, sync::Arc, time::Duration};
 
 use tokio::{runtime::Handle, time::Instant};
@@ -110,7 +112,7 @@ fn assert_content(chunks: &[Chunk], seq: u32, numbers: impl IntoIterator<Item = 
     assert!(chunks.iter().map(|chunk| &**chunk).eq(wanted.iter().map(Vec::as_slice)));
 }
 
-/// Waits for what happens in the background.
+/// Waits for an event in the background.
 async fn until(what: impl Fn() -> bool) {
     for _ in 0..2000 {
         if what() {

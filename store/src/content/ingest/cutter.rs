@@ -62,7 +62,7 @@ pub struct Cutter<'a> {
     pub(super) file: Parts<'a>,
 }
 
-/// What a file has become so far.
+/// The parts of a file that are cut so far.
 pub(super) struct Parts<'a> {
     pub extents: Vec<Extent>,
     /// How long they are together.
@@ -150,7 +150,7 @@ impl Cutter<'_> {
         self.ingest.store.chunking().inline_bytes.into()
     }
 
-    /// Forgets what was taken so far: the file changed and is read again.
+    /// Forgets the parts so far: the file changed and is read again.
     pub fn restart(&mut self) {
         self.buffer.clear();
         self.file = Parts::new(self.file.is_first);

@@ -68,10 +68,10 @@ pub trait Files: Sync {
     }
 }
 
-/// Is told what the file with this number consists of.
+/// Is told the extents of the file with this number.
 pub(crate) type Done<'a> = &'a (dyn Fn(usize, Vec<Extent>) -> Result<()> + Sync);
 
-/// How much of what was read had to be stored.
+/// How much of the read content had to be stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ingested {
     pub new_chunks: u64,
@@ -87,7 +87,7 @@ pub(crate) struct Ingest {
     progress: Arc<dyn Progress>,
     chunker: Chunker,
     packer: Mutex<Option<Packer>>,
-    /// What is read first; it goes into the last pack, in one piece.
+    /// Chunks that are read first; they go into the last pack, in one piece.
     aside: Mutex<StartupBuffer>,
     buffers: Buffers,
     /// Chunks that some worker of this write stores, until their pack is sent.
@@ -145,8 +145,8 @@ impl Ingest {
         workers::run(threads, || self.work(files, &pool, done))
     }
 
-    /// Ingests files that come one after the other, blocking: `source` gives them, and the
-    /// other threads compress what it has cut.
+    /// Ingests files that come one after the other, blocking: `source` reads and cuts them, and the
+    /// other threads compress the chunks.
     pub fn stream<T: Send>(
         &self,
         threads: usize,
@@ -175,7 +175,7 @@ impl Ingest {
         ended.ok_or_else(|| Error::Internal { what: "a stream has not ended".to_owned() })
     }
 
-    /// Seals what is left and reports; blocking.
+    /// Seals the last packs and reports; blocking.
     pub fn flush(&self) -> Result<Ingested> {
         let aside = std::mem::take(&mut *self.aside.lock());
         if !aside.is_empty() {
@@ -365,7 +365,7 @@ impl Files for NoFiles {
     }
 }
 
-/// What a pack of this size is given: the last chunk makes it a little larger.
+/// The buffer for a pack of this size: the last chunk makes it a little larger.
 fn room(target: usize) -> usize {
     target + target / 16
 }

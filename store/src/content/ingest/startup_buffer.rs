@@ -9,7 +9,7 @@ use crate::{
     id::ChunkId,
 };
 
-/// What a start reads is less; the rest of a tree that pretends to be read at once is stored
+/// A start reads less than this; the rest of a tree that pretends to be read at once is stored
 /// like any other.
 const MAX_BYTES: usize = 4 << 20;
 

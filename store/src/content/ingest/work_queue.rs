@@ -18,7 +18,7 @@ pub(super) struct Task {
     pub is_first: bool,
 }
 
-/// What idle workers wait for.
+/// The queue that idle workers wait for.
 #[derive(Default)]
 pub(super) struct WorkQueue {
     state: Mutex<PoolState>,
@@ -39,7 +39,7 @@ pub(super) enum WorkItem {
     Read(usize),
 }
 
-/// Whoever leaves without saying so has failed.
+/// Marks the work as failed if it is dropped: a worker that finishes forgets it.
 pub(super) struct FailOnDrop<'a>(pub &'a WorkQueue);
 
 impl Drop for FailOnDrop<'_> {

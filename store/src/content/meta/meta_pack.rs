@@ -1,4 +1,4 @@
-//! `MetaPack` takes the blobs of snapshots that no pack has yet, and tells what their records say.
+//! `MetaPack` takes the blobs of snapshots that no pack has yet, and makes the contents of their records.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// One segment of a tree.
-pub(super) enum Part {
+pub(super) enum MetaSegment {
     /// As the base has it.
     Kept(SegmentRef),
     /// With where its chunks lie now.
@@ -38,7 +38,7 @@ pub(super) struct Table {
     chunks: u32,
 }
 
-impl Part {
+impl MetaSegment {
     /// A segment whose chunks lie at `locations`; the packs of `span` count for nothing.
     pub fn fresh(store: &TenantStore, id: ChunkId, tree: Bytes, span: Span, locations: &[Location]) -> Self {
         let span = Span { packs: packs_of(locations), ..span };
@@ -89,7 +89,7 @@ impl MetaPack {
         let parts = snapshot.root.segments.iter().zip(&snapshot.trees).zip(spans.into_iter().zip(tables));
         let parts = parts.map(|((segment, tree), (span, mut locations))| {
             locations.iter_mut().for_each(|location| *location = moved(location).unwrap_or(*location));
-            Part::fresh(store, segment.tree.id, tree.clone(), span, &locations)
+            MetaSegment::fresh(store, segment.tree.id, tree.clone(), span, &locations)
         });
         let id = snapshot_id(store.key(), snapshot.root.segments.iter().map(|segment| segment.tree.id));
         let (content, root, fresh) = self.add(store, id, Some(&snapshot.root), parts.collect(), barred)?;
@@ -100,24 +100,24 @@ impl MetaPack {
         ))
     }
 
-    /// Adds a snapshot of these segments, sharing with the root `base` what is the same and not barred. With
-    /// its root and, segment by segment, what was not kept.
+    /// Adds a snapshot of these segments, sharing with the root `base` the segments that are the same and not
+    /// barred. With its root and, segment by segment, the new ones.
     pub(super) fn add(
         &mut self,
         store: &TenantStore,
         id: SnapshotId,
         base: Option<&Root>,
-        parts: Vec<Part>,
+        parts: Vec<MetaSegment>,
         barred: impl Fn(&PackId) -> bool,
     ) -> Result<(Content, Root, Vec<Fresh>)> {
         let (mut wanted, mut needed) = (HashSet::new(), HashSet::new());
         for part in &parts {
             wanted.extend(match part {
-                Part::Kept(segment) => {
+                MetaSegment::Kept(segment) => {
                     needed.extend([segment.tree.pack, segment.table.pack]);
                     [segment.tree.id, segment.table.id]
                 }
-                Part::Fresh { id, table, .. } => [*id, table.id],
+                MetaSegment::Fresh { id, table, .. } => [*id, table.id],
             });
         }
         // Whoever has kept a segment has made sure of it.
@@ -127,12 +127,12 @@ impl MetaPack {
             });
         }
         let shared = shared_blobs(base, &wanted, &needed, barred);
-        self.packer.reserve(parts.iter().map(Part::fresh_bytes).sum());
+        self.packer.reserve(parts.iter().map(MetaSegment::fresh_bytes).sum());
         let (mut segments, mut fresh) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
         for part in parts {
             let (id, tree, span, table) = match part {
-                Part::Fresh { id, tree, span, table } => (id, tree, span, table),
-                Part::Kept(segment) => {
+                MetaSegment::Fresh { id, tree, span, table } => (id, tree, span, table),
+                MetaSegment::Kept(segment) => {
                     segments.push(segment);
                     fresh.push(None);
                     continue;
@@ -217,8 +217,8 @@ fn shared_blobs(
     shared
 }
 
-/// Of packs with what is wanted of each, those that a root may refer to: without the ones that hold least, if there
-/// are too many, but with all that are `needed`. The write's own meta pack is one of the few.
+/// The packs that a root may refer to, of packs with the wanted bytes of each: without those that hold least,
+/// if there are too many, but with all that are `needed`. The write's own meta pack is one of the few.
 pub(super) fn few_packs(weight: BTreeMap<PackId, u64>, needed: &HashSet<PackId>) -> HashSet<PackId> {
     let mut packs: Vec<(u64, PackId)> = weight.into_iter().map(|(pack, bytes)| (bytes, pack)).collect();
     packs.sort_unstable_by(|a, b| b.cmp(a));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::{
     Fresh,
-    meta_pack::{MetaPack, Part, few_packs},
+    meta_pack::{MetaPack, MetaSegment, few_packs},
 };
 use crate::{
     Error, Result,
@@ -46,7 +46,7 @@ impl TreePart {
         }
     }
 
-    /// Which part of the tree it covers; the packs of a new one are not known.
+    /// The part of the tree that it covers; the packs of a new one are not known.
     #[cfg(test)]
     pub fn span(&self) -> Option<&crate::format::root::Span> {
         match self {
@@ -175,7 +175,7 @@ impl NewTree {
         })
     }
 
-    /// Writes the metadata of this tree, sharing with the root `base` what is the same and not barred.
+    /// Writes the metadata of this tree, sharing with the root `base` equal segments that are not barred.
     pub fn seal(
         self,
         store: &TenantStore,
@@ -188,7 +188,7 @@ impl NewTree {
         for part in self.parts {
             let (id, segment) = match part {
                 TreePart::Kept { segment, .. } => {
-                    parts.push(Part::Kept(segment));
+                    parts.push(MetaSegment::Kept(segment));
                     continue;
                 }
                 TreePart::New { id, segment } => (id, segment),
@@ -200,7 +200,7 @@ impl NewTree {
                     locate(id).ok_or_else(|| Error::Internal { what: format!("chunk {id} has no location") })
                 })
                 .collect::<Result<Vec<_>>>()?;
-            parts.push(Part::fresh(store, id, segment.bytes.into(), segment.span, &locations));
+            parts.push(MetaSegment::fresh(store, id, segment.bytes.into(), segment.span, &locations));
         }
         let mut pack = MetaPack::new(store, write)?;
         let (content, root, fresh) = pack.add(store, self.id, base, parts, barred)?;
@@ -211,7 +211,7 @@ impl NewTree {
 /// Metadata that is not stored yet.
 #[derive(Debug)]
 pub struct NewMetadata {
-    /// What the record says of the snapshot.
+    /// The record's description of the snapshot's content.
     pub content: Content,
     /// The pack to upload.
     pub pack: SealedPack,

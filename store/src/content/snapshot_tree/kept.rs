@@ -4,10 +4,10 @@ use std::{collections::VecDeque, sync::Arc};
 
 use parking_lot::Mutex;
 
-/// Whoever loads something asks for it again at once; a few may do so at the same time.
+/// A caller that loads a result asks for it again at once; a few may do so at the same time.
 const MOST: usize = 8;
 
-/// The last results, by what they are of.
+/// The last results, each by its subject.
 #[derive(Debug)]
 pub(super) struct Kept<K, V>(Mutex<VecDeque<(K, Arc<V>)>>);
 

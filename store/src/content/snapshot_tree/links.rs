@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{SnapshotTree, part::Part};
+use super::{SnapshotTree, located_segment::LocatedSegment};
 use crate::{
     Result,
     format::tree::{Kind, TreePath},
@@ -19,7 +19,7 @@ impl Links {
     }
 
     /// Takes those of a segment.
-    pub(super) fn add(&mut self, part: &Part) {
+    pub(super) fn add(&mut self, part: &LocatedSegment) {
         for entry in &part.tree.entries {
             if let Kind::HardLink { target } = &entry.kind {
                 self.0.entry(target.clone()).or_default().push(entry.path.clone());

@@ -1,13 +1,13 @@
-//! Lists what is in a directory of a tree: its entries alone, or all below it.
+//! Lists a directory of a tree: its entries alone, or all below it.
 
-use super::{SnapshotTree, part::Part};
+use super::{SnapshotTree, located_segment::LocatedSegment};
 use crate::{
     Result,
     format::tree::{Entry, Kind, TreePath, in_order},
 };
 
-/// Appended to the path of a directory, it sorts after all that lies in it and not after what comes next: no name
-/// has a smaller byte.
+/// Appended to the path of a directory, it sorts after all that lies in it and not after the next entry: no
+/// name has a smaller byte.
 pub(super) const AFTER: u8 = 1;
 
 /// One of the entries of a directory.
@@ -17,11 +17,11 @@ pub struct Child {
     pub ordinal: u64,
     /// Its name in the directory.
     pub name: Vec<u8>,
-    /// What it is; of files, links and devices no more than that.
+    /// Its kind; of files, links and devices no more than that.
     pub kind: ChildKind,
 }
 
-/// What an entry of a directory is.
+/// The kind of a directory's entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChildKind {
     /// A regular file.
@@ -77,8 +77,8 @@ impl<'a, T> Walk<'a, T> {
         Self { tree, directory, take, from, folder: None, found: Vec::new(), at }
     }
 
-    /// Takes what the segment at `at` has, and finds out which is next.
-    pub fn take(&mut self, at: usize, part: &Part) {
+    /// Takes the entries of the segment at `at`, and finds out which segment is next.
+    pub fn take(&mut self, at: usize, part: &LocatedSegment) {
         for (place, entry) in part.tree.entries.iter().enumerate() {
             if entry.path <= *self.directory || in_order(entry.path.as_bytes(), &self.from).is_lt() {
                 continue;
@@ -108,7 +108,7 @@ pub(super) fn child(ordinal: u64, entry: &Entry) -> Child {
 }
 
 impl SnapshotTree {
-    /// The entries of a directory, in order. Segments that only have what lies deeper are not read.
+    /// The entries of a directory, in order. Segments that only have deeper entries are not read.
     pub async fn children(&self, directory: &TreePath) -> Result<Vec<Entry>> {
         self.walk(Walk::new(self, directory, |_, entry| entry.clone())).await
     }

@@ -1,17 +1,18 @@
-//! `SnapshotTree` reads a snapshot's tree by need: its root first, then the segments that hold what is asked for.
+//! `SnapshotTree` reads a snapshot's tree by need: its root first, then the segments that a caller asks for.
 //!
 //! A small tree is fetched whole, since that takes one round of requests as its root does. Of a large one the
 //! segments that were read last are held, and no more; on a host with a cache they are kept on disk as well.
 //!
-//! A caller that cannot wait asks for what is here `now`: the answer is that, or what must be [loaded](SnapshotTree::load)
-//! first. Entries are named by path, or by their *ordinal*: how many entries come before them in the whole tree.
+//! A caller that cannot wait asks for the answer `now`, and gets it, or the part that must be
+//! [loaded](SnapshotTree::load) first. Entries are named by path, or by their *ordinal*: how many entries
+//! come before them in the whole tree.
 
 mod kept;
 mod links;
 mod listing;
+mod located_segment;
 mod now;
 mod numbers;
-mod part;
 mod segments;
 pub mod stream;
 mod windows;
@@ -28,7 +29,7 @@ use std::{
 
 use futures::{StreamExt, TryStreamExt};
 
-pub(crate) use self::part::Part;
+pub(crate) use self::located_segment::LocatedSegment;
 use self::{kept::Kept, segments::Segments};
 use super::{
     TenantStore,
@@ -92,8 +93,8 @@ impl SnapshotTree {
         Self::by_need(store, record).await
     }
 
-    /// Reads the root of a snapshot, however small that is. If it is of version 1, all segments are read to find
-    /// out what they cover.
+    /// Reads the root of a snapshot, however small that is. If it is of version 1, all segments are read to
+    /// find out their spans.
     pub async fn by_need(store: &TenantStore, record: &Record) -> Result<Self> {
         let content = content(record)?;
         let root = segments::root(store, content).await?;
@@ -108,7 +109,7 @@ impl SnapshotTree {
         Self::new(Segments::by_need(store, root))
     }
 
-    /// Reads it from the bucket and never from what this host has kept, to find out whether it is whole there.
+    /// Reads it from the bucket and never from this host's cache, to find out whether it is whole there.
     pub async fn from_bucket(store: &TenantStore, record: &Record) -> Result<Self> {
         let content = content(record)?;
         if !Metadata::is_small(content) {
@@ -163,8 +164,8 @@ impl SnapshotTree {
         Self { segments, begins, before, links: OnceLock::new(), listings, files }
     }
 
-    /// Checks all of a tree whose segments have all been fetched: what can be found wrong now need not be found
-    /// in the middle of something. Of another, each segment is checked when it is read.
+    /// Checks all of a tree whose segments have all been fetched: a fault that can be found now need not be
+    /// found in the middle of something. Of another, each segment is checked when it is read.
     pub fn check_whole(&self) -> Result<()> {
         self.segments.check_whole()
     }
@@ -181,7 +182,7 @@ impl SnapshotTree {
         self
     }
 
-    /// What the tree consists of.
+    /// The list of the tree's segments.
     pub fn root(&self) -> &Root {
         self.segments.root()
     }
@@ -209,12 +210,12 @@ impl SnapshotTree {
         of_chunks.chain(self.root().blobs().map(|blob| blob.pack)).collect()
     }
 
-    /// What a path names.
+    /// The entry at a path.
     pub async fn entry(&self, path: &TreePath) -> Result<Option<Entry>> {
         Ok(self.find(path).await?.map(|found| found.entry))
     }
 
-    /// What a path names, and where in the tree that is.
+    /// The entry at a path, and its place in the tree.
     pub async fn find(&self, path: &TreePath) -> Result<Option<Found>> {
         let Some(at) = self.segment_of(path.as_bytes()) else { return Ok(None) };
         let part = self.segments.read(at).await?;
@@ -229,7 +230,7 @@ impl SnapshotTree {
         Ok(self.before[at] + place as u64)
     }
 
-    /// How many entries come before whatever follows `path` and all below it.
+    /// How many entries come before the first one after `path` and all below it.
     pub async fn rank_after(&self, path: &TreePath) -> Result<u64> {
         if path.is_root() {
             return Ok(self.len());
@@ -296,11 +297,11 @@ impl SnapshotTree {
         let segments: BTreeSet<usize> = places.iter().map(|(at, _)| *at).collect();
         let read = futures::stream::iter(segments)
             .map(|at| async move { Ok::<_, Error>((at, self.read(at).await?)) });
-        let read: HashMap<usize, Arc<Part>> = read.buffered(REQUESTS_AT_ONCE).try_collect().await?;
+        let read: HashMap<usize, Arc<LocatedSegment>> = read.buffered(REQUESTS_AT_ONCE).try_collect().await?;
         Ok(places.into_iter().filter_map(|(at, number)| read.get(&at)?.piece(number)).collect())
     }
 
-    fn found(&self, at: usize, part: &Part, path: &TreePath) -> Option<Found> {
+    fn found(&self, at: usize, part: &LocatedSegment, path: &TreePath) -> Option<Found> {
         let place = part.tree.entries.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
         Some(Found { ordinal: self.before[at] + place as u64, entry: part.tree.entries[place].clone() })
     }
@@ -350,7 +351,7 @@ impl SnapshotTree {
     }
 
     /// A segment, decoded.
-    pub(crate) async fn read(&self, at: usize) -> Result<Arc<Part>> {
+    pub(crate) async fn read(&self, at: usize) -> Result<Arc<LocatedSegment>> {
         self.segments.read(at).await
     }
 }

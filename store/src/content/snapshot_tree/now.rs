@@ -1,11 +1,11 @@
-//! Answers at once, from memory or this host's disk, or says what must be loaded first.
+//! Answers at once, from memory or this host's disk, or names the part that must be loaded first.
 
 use std::sync::Arc;
 
 use super::{
     Child, Found, Links, SnapshotTree, TreeFile,
     listing::{Walk, child},
-    part::Part,
+    located_segment::LocatedSegment,
 };
 use crate::{
     Result,
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// What is not here.
+/// A part of the tree that must be loaded before the answer is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Absent {
     /// The segment at this place.
@@ -31,7 +31,7 @@ pub enum Absent {
 type Now<T> = std::result::Result<T, Absent>;
 
 impl SnapshotTree {
-    /// Loads what was not here. Whoever asks again soon finds it.
+    /// Loads an absent part. A caller that asks again soon finds it.
     pub async fn load(&self, absent: &Absent) -> Result<()> {
         match absent {
             Absent::Segment(at) => self.read(*at).await.map(drop),
@@ -50,7 +50,7 @@ impl SnapshotTree {
         }
     }
 
-    /// What a path names, if that is known now.
+    /// The entry at a path, if that is known now.
     pub fn find_now(&self, path: &TreePath) -> Now<Option<Found>> {
         let Some(at) = self.segment_of(path.as_bytes()) else { return Ok(None) };
         let part = self.part_now(at)?;
@@ -109,7 +109,7 @@ impl SnapshotTree {
         Ok(Arc::clone(self.links.get_or_init(|| Arc::new(links))))
     }
 
-    fn part_now(&self, at: usize) -> Now<Arc<Part>> {
+    fn part_now(&self, at: usize) -> Now<Arc<LocatedSegment>> {
         self.segments.now(at).ok_or(Absent::Segment(at))
     }
 }

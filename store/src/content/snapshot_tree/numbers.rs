@@ -119,7 +119,7 @@ fn chunks_before(continued: &[Extent], entries: &[Entry]) -> u64 {
     (continued + entries.iter().flat_map(Entry::chunks).count()) as u64
 }
 
-/// Which parts of a file its chunks are.
+/// The ranges of a file that its chunks cover.
 fn chunk_ranges(entry: &Entry) -> impl Iterator<Item = Range<u64>> + '_ {
     let extents = if let Kind::File { extents, .. } = &entry.kind { extents.as_slice() } else { &[] };
     let mut end = 0;

@@ -1,7 +1,7 @@
 //! `Segments` fetches, verifies and decodes single segments of a tree, and holds those that were read last.
 //!
-//! Segments that follow each other mostly lie side by side in a pack. Whoever needs one often needs the next, so
-//! some that follow are fetched in the same request.
+//! Segments that follow each other mostly lie side by side in a pack. A reader of one often needs the next,
+//! so some that follow are fetched in the same request.
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
-use super::part::Part;
+use super::located_segment::LocatedSegment;
 use crate::{
     Error, Result,
     content::{
@@ -40,7 +40,7 @@ use crate::{
 const HELD_BYTES: usize = 16 << 20;
 /// How many bytes are fetched in one request, unless one segment alone takes more.
 const AT_ONCE: u64 = 256 << 10;
-/// How many segments are looked at for what to fetch along.
+/// How many segments are considered for being fetched along.
 const NEIGHBOURS: usize = 64;
 /// How many bytes of segments are held that this host has made.
 const MOST_FRESH: usize = 4 << 20;
@@ -48,7 +48,7 @@ const MOST_FRESH: usize = 4 << 20;
 /// Knows where the segments of a snapshot are now: a collection may have moved them since its root was read.
 #[async_trait]
 pub trait Follow: Send + Sync + fmt::Debug {
-    /// What the snapshot consists of.
+    /// The present content of the snapshot: its segments and their locations.
     async fn content(&self) -> Result<Content>;
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Segments {
 /// The segments that were read last.
 #[derive(Debug)]
 struct Held {
-    parts: HashMap<usize, (Arc<Part>, u64)>,
+    parts: HashMap<usize, (Arc<LocatedSegment>, u64)>,
     clock: u64,
     bytes: usize,
     most: usize,
@@ -90,14 +90,14 @@ impl Default for Held {
 }
 
 impl Held {
-    fn get(&mut self, at: usize) -> Option<Arc<Part>> {
+    fn get(&mut self, at: usize) -> Option<Arc<LocatedSegment>> {
         self.clock += 1;
         let (part, used) = self.parts.get_mut(&at)?;
         *used = self.clock;
         Some(Arc::clone(part))
     }
 
-    fn put(&mut self, at: usize, part: &Arc<Part>) {
+    fn put(&mut self, at: usize, part: &Arc<LocatedSegment>) {
         self.clock += 1;
         self.bytes += part.bytes;
         if let Some((before, _)) = self.parts.insert(at, (Arc::clone(part), self.clock)) {
@@ -150,8 +150,8 @@ impl Segments {
         Self { store, root, whole: None, fresh, caches, held, follow, empty_table, moved }
     }
 
-    /// Of a tree of which some segments are at hand. If they are many, they are fetched like the others.
-    /// What was read of `base` is at hand as well, where it is the same.
+    /// The segments of a tree, some of which this host has just made. If they are many, they are fetched like
+    /// the others. Segments that were read of `base` are at hand as well, where they are the same.
     pub fn with_fresh(store: &TenantStore, root: Root, fresh: Vec<Fresh>, base: Option<&Self>) -> Self {
         let mut room = MOST_FRESH;
         let numbered = fresh.into_iter().enumerate().filter_map(|(at, fresh)| Some((at, fresh?)));
@@ -170,7 +170,7 @@ impl Segments {
     }
 
     /// Those that are held and that `root` has as well, by their number there.
-    fn held_in(&self, root: &Root) -> Vec<(usize, Arc<Part>)> {
+    fn held_in(&self, root: &Root) -> Vec<(usize, Arc<LocatedSegment>)> {
         let blobs = |segment: &SegmentRef| (segment.tree.id, segment.table.id);
         let numbers = root.segments.iter().enumerate().map(|(at, segment)| (blobs(segment), at));
         let numbers: HashMap<(ChunkId, ChunkId), usize> = numbers.collect();
@@ -222,8 +222,8 @@ impl Segments {
     }
 
     /// The segment at this place, if it is in memory or on this host's disk. One that is damaged counts as
-    /// missing: whoever reads it then is told.
-    pub fn now(&self, at: usize) -> Option<Arc<Part>> {
+    /// missing: the read that follows reports it.
+    pub fn now(&self, at: usize) -> Option<Arc<LocatedSegment>> {
         if let Some(part) = self.held.lock().get(at) {
             return Some(part);
         }
@@ -237,7 +237,7 @@ impl Segments {
     }
 
     /// The segment at this place.
-    pub async fn read(&self, at: usize) -> Result<Arc<Part>> {
+    pub async fn read(&self, at: usize) -> Result<Arc<LocatedSegment>> {
         if let Some(part) = self.now(at) {
             return Ok(part);
         }
@@ -272,8 +272,8 @@ impl Segments {
         }
     }
 
-    /// Decodes and holds what was fetched; gives the segment at `at`.
-    fn take(&self, at: usize, fetched: Fetched) -> Result<Option<Arc<Part>>> {
+    /// Decodes and holds the fetched segments; returns the one at `at`.
+    fn take(&self, at: usize, fetched: Fetched) -> Result<Option<Arc<LocatedSegment>>> {
         let mut wanted = None;
         // It is used last, whatever was fetched along.
         for (place, tree, table) in fetched.into_iter().rev() {
@@ -291,7 +291,7 @@ impl Segments {
     }
 
     /// The segment at this place, which must go on with the file at `path`.
-    pub async fn continued(&self, at: usize, path: &TreePath) -> Result<Arc<Part>> {
+    pub async fn continued(&self, at: usize, path: &TreePath) -> Result<Arc<LocatedSegment>> {
         let goes_on = self.root.segments.get(at).and_then(|segment| segment.span.as_ref());
         if !goes_on.is_some_and(|span| span.continues) {
             return Err(Error::damaged("the snapshot's tree", format!("{path} is not complete")));
@@ -393,7 +393,8 @@ impl Segments {
         Some((group, range))
     }
 
-    /// Where what must be fetched of a segment begins and ends, if it lies in `pack` and close together.
+    /// The beginning and the end of the blobs of a segment that must be fetched, if they lie in `pack` and
+    /// close together.
     fn extent(&self, segment: &SegmentRef, pack: PackId) -> Option<(u64, u64)> {
         let SegmentRef { tree, table, .. } = segment;
         let end = |blob: &Blob| blob.offset + u64::from(blob.stored_len);
@@ -412,7 +413,7 @@ impl Segments {
         (*id == segment.table.id).then(|| table.clone())
     }
 
-    /// Keeps what was fetched on this host's disk.
+    /// Keeps the fetched segments on this host's disk.
     async fn keep(&self, root: &Root, fetched: Fetched) -> Result<Fetched> {
         let (Some(cache), true) = (&self.store.cache, self.caches) else { return Ok(fetched) };
         let named = |(at, tree, table): &(usize, Bytes, Bytes)| {
@@ -444,7 +445,7 @@ impl Segments {
         Some((blob(&segment.tree.id)?, blob(&segment.table.id)?))
     }
 
-    fn decode(&self, at: usize, tree: &Bytes, table: &Bytes) -> Result<Part> {
+    fn decode(&self, at: usize, tree: &Bytes, table: &Bytes) -> Result<LocatedSegment> {
         let root = self.places();
         let segment = &root.segments[at];
         let bytes = (tree.len() + table.len()) * 4;
@@ -458,7 +459,7 @@ impl Segments {
             let reason = format!("{named} chunks, but {} locations", locations.len());
             return Err(Error::damaged(format!("table segment {}", segment.table.id), reason));
         }
-        Ok(Part { tree, locations, bytes })
+        Ok(LocatedSegment { tree, locations, bytes })
     }
 
     /// The entries of a segment lie before those of the next.

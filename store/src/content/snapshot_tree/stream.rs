@@ -26,7 +26,7 @@ use crate::{
 
 /// How much of a tree is decoded at a time: the raw bytes of its segments.
 const BATCH_BYTES: u64 = 512 << 10;
-/// What an entry takes beside what is long about it, and what a chunk takes, about.
+/// The approximate memory of an entry without its path and extents, and of a chunk.
 const ENTRY_BYTES: usize = 256;
 const CHUNK_BYTES: usize = 128;
 
@@ -71,7 +71,7 @@ fn inline_bytes(extent: &Extent) -> usize {
 pub struct TreeStream {
     tree: Arc<SnapshotTree>,
     windows: Windows,
-    /// What was fetched and is not decoded yet.
+    /// Segments that were fetched and are not decoded yet.
     waiting: VecDeque<Fetched>,
     decoder: Option<Decoder>,
     linked: Arc<Linked>,

@@ -25,13 +25,13 @@ const WINDOW_BYTES: u64 = 2 << 20;
 /// The one that is waited for, and one behind it.
 const WINDOWS_AHEAD: usize = 2;
 const REQUESTS_OF_A_WINDOW: usize = 8;
-/// Blobs this close together are fetched with what lies between.
+/// Blobs this close together are fetched with the bytes between.
 const MAX_GAP: u64 = 32 * 1024;
 
 /// A segment and its table.
 #[derive(Debug)]
 pub(super) struct Fetched {
-    /// Which one.
+    /// Its place among the tree's segments.
     pub at: usize,
     tree: Bytes,
     table: Bytes,
@@ -40,7 +40,7 @@ pub(super) struct Fetched {
 }
 
 impl Fetched {
-    /// Both, checked against their ids; `segment` is what the root says of them.
+    /// Both, checked against their ids; `segment` is the root's entry for them.
     pub fn verified(self, key: &ChunkKey, segment: &SegmentRef) -> Result<(Bytes, Bytes)> {
         if self.is_verified {
             return Ok((self.tree, self.table));

@@ -22,7 +22,7 @@ impl CountChange {
         self.change(kind, -1);
     }
 
-    /// Changes what was counted before.
+    /// Changes earlier counts.
     pub fn apply(&self, counts: &mut Counts) {
         for (count, change) in [
             (&mut counts.files, self.files),

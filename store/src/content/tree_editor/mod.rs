@@ -1,4 +1,4 @@
-//! `TreeEditor` makes the next tree of a base and what became of it, without reading what has not changed.
+//! `TreeEditor` makes the next tree of a base and its changes, and reads only segments that change.
 //!
 //! A segment that has ended leaves nothing behind that changes how the next one is cut. So the editor refers to the
 //! base's segments as they are, up to the one with the first change; it reads that one and cuts its entries anew, with
@@ -19,7 +19,7 @@ use super::{
     TenantStore,
     chunk::Locations,
     meta::{NewTree, TreePart},
-    snapshot_tree::{Part, SnapshotTree},
+    snapshot_tree::{LocatedSegment, SnapshotTree},
 };
 use crate::{
     Error, Result,
@@ -38,7 +38,7 @@ pub struct TreeEditor {
     base: Option<Arc<SnapshotTree>>,
     /// The first segment of the base that was neither read nor referred to nor left out.
     next: usize,
-    /// What is left of the segment that was read last.
+    /// The rest of the segment that was read last.
     waiting: VecDeque<Item>,
     /// Whether the last file of the base that was passed is left out: then so are its extents in later segments.
     is_dropping: bool,
@@ -54,7 +54,7 @@ pub struct TreeEditor {
     counts: CountChange,
 }
 
-/// What was made of a base by changes.
+/// The result of changing a base.
 #[derive(Debug)]
 pub struct Edited {
     /// The new tree.
@@ -110,8 +110,8 @@ impl TreeEditor {
         self.append(entry).map_err(|error| unusable(entry, &error))
     }
 
-    /// What the base has at this path is gone, and all below it. A removal comes after all changes of paths before
-    /// it, and before those of the same path.
+    /// Removes the base's entry at this path, and all below it. A removal comes after all changes of
+    /// paths before it, and before those of the same path.
     pub async fn remove(&mut self, path: &TreePath) -> Result<()> {
         self.follow(path, Change::Remove)?;
         if self.removed.as_ref().is_some_and(|removed| path.is_within(removed)) {
@@ -148,7 +148,7 @@ impl TreeEditor {
         Ok(())
     }
 
-    /// Takes over what the base has before `path`, or all that is left. What it has at the path itself, if anything,
+    /// Takes over the base's entries before `path`, or all the rest. Its entry at the path itself, if any,
     /// waits first then.
     async fn pass(&mut self, path: Option<&TreePath>) -> Result<()> {
         loop {
@@ -200,7 +200,7 @@ impl TreeEditor {
         Ok(())
     }
 
-    fn wait_with(&mut self, part: &Part) {
+    fn wait_with(&mut self, part: &LocatedSegment) {
         let chunks = part.tree.chunks().zip(&part.locations);
         self.located.extend(chunks.map(|((id, _), location)| (id, *location)));
         if !part.tree.continued.is_empty() {

@@ -1,3 +1,5 @@
+//! These tests compare edited trees with trees that are cut from scratch.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -135,7 +137,7 @@ impl Lot {
     }
 }
 
-/// What became of a tree, as an editor is told.
+/// One change of a tree, as an editor is told.
 enum Told {
     Removed(TreePath),
     Put(Entry),

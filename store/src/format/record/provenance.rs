@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::Unknown;
 
-/// Who captured a snapshot.
+/// The author of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CapturedBy {
     /// The host.
     pub host: String,
-    /// Which run of the host it was. Empty if nobody said it.
+    /// The run of the host. Empty if it is not known.
     pub host_run_id: String,
     /// The program that captured it, with its version.
     pub writer_version: String,

@@ -52,7 +52,7 @@ pub enum Reason {
     Autosave,
     /// A run of a browser ended.
     RunEnd,
-    /// What was changed in a mount was committed.
+    /// The changes in a mount were committed.
     Commit,
     /// Taken before another Chrome opened the profile.
     BeforeUpgrade,
@@ -79,7 +79,7 @@ impl Reason {
         Self::Import,
     ];
 
-    /// Of a write that takes no snapshot, but moves what others need.
+    /// Of a write that takes no snapshot, but moves chunks of others.
     pub fn moving() -> Self {
         Self::Other("repack".to_owned())
     }

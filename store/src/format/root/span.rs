@@ -112,7 +112,7 @@ fn read_first(reader: &mut Reader<'_>, before: &[u8]) -> Result<TreePath> {
     TreePath::new([&before[..shared], suffix].concat())
 }
 
-/// Reads the spans of a root's segments one after another, and bounds what they take.
+/// Reads the spans of a root's segments one after another, within a bound on their memory.
 #[derive(Debug, Default)]
 pub(super) struct SpanReader {
     before: Option<TreePath>,

@@ -1,4 +1,4 @@
-//! Tests of roots: what is written is read, and spans that cannot be are refused.
+//! Tests of roots: a root reads back as it was written, and impossible spans are refused.
 
 use super::*;
 use crate::{
@@ -65,7 +65,7 @@ fn spans_that_cannot_be_are_refused() {
     refused(&[first, Span { packs: [fine.packs.clone(), fine.packs.clone()].concat(), ..fine }]);
 }
 
-/// What a reader takes must not follow from what a few bytes say.
+/// A reader's memory must not follow from the claims of a few bytes.
 #[test]
 fn first_paths_are_bounded_by_the_tree_segments() {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];

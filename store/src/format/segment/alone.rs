@@ -10,7 +10,7 @@ use crate::{
     id::ChunkId,
 };
 
-/// What one segment has of a tree.
+/// One segment's part of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentPart {
     /// More extents of the file that the segments before ended with.
@@ -18,7 +18,7 @@ pub struct SegmentPart {
     /// The entries that begin in it, in order. The last may be a file that goes on in the next segment: then its
     /// extents cover less than its size.
     pub entries: Vec<Entry>,
-    /// Which part of the tree it covers; its packs are not known here.
+    /// The part of the tree that it covers; its packs are not known here.
     pub span: Span,
 }
 

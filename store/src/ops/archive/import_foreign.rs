@@ -41,12 +41,12 @@ const ATTEMPTS: u32 = 3;
 const PART_BYTES: u64 = 8 << 20;
 const NAMED: &str = "the pointer names it";
 
-/// On what terms archives are taken in.
+/// The terms on which archives are taken in.
 #[derive(Clone, Debug)]
 pub struct Adoption {
     /// In whose name it is done.
     pub actor: Actor,
-    /// What is written down where a manifest says nothing.
+    /// The facts for the record where a manifest says nothing.
     pub about: About,
     /// The most that the files may have.
     pub max_bytes: u64,
@@ -54,12 +54,12 @@ pub struct Adoption {
     pub quota_bytes: Option<u64>,
     /// How many threads compress.
     pub threads: usize,
-    /// Who looks at the databases, and a directory for that. Without one, nobody does.
+    /// The inspector of the databases, and a directory for it. Without one, nobody inspects them.
     pub judge: Option<(Arc<dyn Inspector>, PathBuf)>,
 }
 
 impl Adoption {
-    /// Makes sure that what the pointer names is a snapshot. `None` if it is one already, or
+    /// Makes a snapshot of the pointer's target. `None` if it is one already, or if the pointer
     /// names nothing.
     pub async fn adopt(
         &self,
@@ -150,7 +150,7 @@ impl Adoption {
     }
 }
 
-/// What is said of the archive that a pointer names.
+/// The manifest of the archive that a pointer names.
 async fn manifest(store: &TenantStore, lineage: &Lineage, pointer: &Pointer) -> Result<Manifest> {
     let key = named(lineage, &pointer.active_manifest_key)?;
     let absent = |error| match error {

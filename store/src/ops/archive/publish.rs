@@ -1,11 +1,11 @@
-//! Puts a snapshot's archive and manifest where programs look that know only the contract.
+//! Publishes a snapshot's archive and manifest, for programs that know only the contract.
 //!
 //! 1. The archive is written to a file: its name is its digest, which no other publication has.
-//! 2. The record says what is on its way, so that whatever is left of it has an owner.
+//! 2. The record names the upload, so that every remnant of it has an owner.
 //! 3. Archive, then manifest. A listing afterwards must show both, else neither stays.
 //! 4. The record names the archive, by replacing the very version of 2: a collection that took
 //!    the publication for dead has replaced it, and then nothing stays. Both must be listed
-//!    still: who removes one has looked at the records before.
+//!    still: a removal looks at the records first.
 //! 5. The pointer names it, if it points at this snapshot.
 
 use std::{path::PathBuf, sync::Arc};
@@ -43,7 +43,7 @@ pub struct PublishJob {
     pub scratch: PathBuf,
 }
 
-/// What a publication did.
+/// The outcome of a publication.
 #[derive(Clone, Debug)]
 pub struct Published {
     /// The digest of the compressed archive.
@@ -89,7 +89,7 @@ pub(in crate::ops) async fn store(
     Box::pin(store_packed(handle, target, &ExportJob { handle, job, progress })).await
 }
 
-/// What is sent, and the directory that it is in while it is needed.
+/// The objects to send, and the directory that holds them until then.
 #[derive(Debug)]
 pub struct Parcel {
     archive: Archive,
@@ -133,7 +133,7 @@ impl Packer for ExportJob<'_> {
     }
 }
 
-/// Puts what `packer` makes of the record `target` into the bucket, and the name into the record.
+/// Puts the archive that `packer` makes of the record `target` into the bucket, and its name into the record.
 pub async fn store_packed(
     handle: &LineageHandle,
     target: RecordId,
@@ -211,7 +211,7 @@ enum Announced {
     Outdated,
 }
 
-/// Says in the record what is on its way.
+/// Announces the upload in the record.
 async fn announce(handle: &LineageHandle, seal: Seal, archive: &Archive) -> Result<Announced> {
     let target = seal.record;
     for _ in 0..ATTEMPTS {
@@ -251,7 +251,7 @@ async fn announce(handle: &LineageHandle, seal: Seal, archive: &Archive) -> Resu
 }
 
 /// Archive, then manifest; both must then be listed. Nothing is removed to make room: a removal
-/// that arrives late would hit what is sent now.
+/// that arrives late would hit the new objects.
 async fn send(handle: &LineageHandle, parcel: &Parcel) -> Result<()> {
     let (bucket, lineage) = (&*handle.store().bucket, handle.lineage());
     let Parcel { archive, manifest, body, .. } = parcel;
@@ -319,7 +319,7 @@ async fn withdraw(handle: &LineageHandle, record: Record, version: Version, seal
     }
 }
 
-/// The record names the archive. Whoever has replaced it meanwhile is heard: a tag does not
+/// The record names the archive. A change of the record meanwhile is looked at: a tag does not
 /// matter, a deletion or a collection does.
 async fn confirm(
     handle: &LineageHandle,
@@ -364,8 +364,8 @@ fn expects(record: &Record, sha: &Sha256) -> bool {
         .is_some_and(|publishing| publishing.archive_sha256 == *sha && !publishing.abandoned)
 }
 
-/// Removes what has arrived since somebody else has given it up, as the record says by now. A
-/// record that is trashed may be live again: whoever deletes it removes what it names.
+/// Removes the uploads of a publication that another process has given up, as the record says by now. A
+/// record that is trashed may be live again: a deletion removes the archives that it names.
 async fn clear(handle: &LineageHandle, now: &Record, seal: Seal, sha: &Sha256) -> Result<()> {
     let given_up = match now.state {
         State::Live => named(now) != Some(*sha) && !expects(now, sha),

@@ -77,7 +77,7 @@ impl PublishedArchive {
     }
 }
 
-/// Adds a piece; fails with the last one if the digest is not what it should be.
+/// Adds a piece; fails with the last one if the digest is wrong.
 fn checked(
     (hasher, read): &mut (Hasher, u64),
     piece: &[u8],

@@ -1,10 +1,10 @@
 //! Removes everything but the tombstone of a profile or a tenant that was deleted.
 //!
-//! A lineage is removed when nothing of it is garbage any more, and as long after its last object
-//! was written as a request may be under way whose sender has given it up: what such a one brings
-//! back would be taken for what it was. Its pointer goes last, for it keeps out who began before.
-//! Packs that other profiles share stay, and nothing tells any more whose they were.
-//! A lineage whose pointer names something is left alone: somebody has begun it anew.
+//! A lineage is removed when nothing of it is garbage any more, and as long after its last object was written
+//! as a request may be under way whose sender has given it up: an object that such a request brings back
+//! would be taken for the old one. Its pointer goes last, for it keeps out writers that began before. Packs
+//! that other profiles share stay, and nothing tells any more whose they were. A lineage whose pointer names
+//! something is left alone: somebody has begun it anew.
 
 use std::{
     collections::HashSet,
@@ -29,7 +29,7 @@ use crate::{
     name::{Lineage, ProfileName},
 };
 
-/// What a run has seen when it has done everything else.
+/// A run's knowledge once its other steps are done.
 pub(super) struct Burial<'a> {
     pub store: &'a TenantStore,
     pub marks: &'a Marks,
@@ -141,7 +141,7 @@ impl Burial<'_> {
         }
     }
 
-    /// Once no profile is left: whatever else lies below the tenant's prefixes.
+    /// Removes all other objects below the tenant's prefixes, once no profile is left.
     async fn tenant(&self) -> Result<u64> {
         let tenant = &self.store.tenant;
         let (catalog, _) = list_all(&*self.store.bucket, &layout::snapshots(tenant), Depth::All).await?;
@@ -183,7 +183,7 @@ impl Burial<'_> {
     }
 }
 
-/// What goes first: the pointer last, the lock before it, records before that.
+/// The order of deletion: the pointer last, the lock before it, records before that.
 fn order(key: &Key) -> u8 {
     match key.name() {
         "latest.json" => 3,

@@ -73,8 +73,8 @@ pub(super) async fn file(store: &TenantStore, packs: Vec<PackId>) -> Result<Opti
 }
 
 impl CondemnedDoc {
-    /// Moves it on to what `change` makes of it. If somebody else has moved it meanwhile, it
-    /// is what they made of it, and `false` is returned; `None` if it is gone.
+    /// Replaces the document by `change` of it. If somebody else has replaced it meanwhile, it
+    /// becomes theirs, and `false` is returned; `None` if it is gone.
     pub(super) async fn advance(
         &mut self,
         store: &TenantStore,
@@ -101,7 +101,7 @@ impl CondemnedDoc {
         self.body.phase
     }
 
-    /// What it names goes, or is gone: that is final.
+    /// Whether the fate of its packs is decided: they go, or are gone.
     pub(super) fn is_decided(&self) -> bool {
         matches!(self.phase(), Phase::Sweep | Phase::Swept)
     }

@@ -1,4 +1,4 @@
-//! `explain` tells why something is still there.
+//! `explain` names the records, pins and documents that keep a pack or a snapshot.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,7 +20,7 @@ use crate::{
 
 const REQUESTS_AT_ONCE: usize = 16;
 
-/// What is asked about.
+/// The subject of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// One pack.
@@ -32,7 +32,7 @@ pub enum Subject {
 /// A record that keeps packs.
 #[derive(Clone, Debug)]
 pub struct Root {
-    /// Whose snapshot it is.
+    /// The lineage of the snapshot.
     pub lineage: Lineage,
     /// The record.
     pub record: RecordId,
@@ -46,26 +46,26 @@ pub struct Root {
     pub is_current: bool,
     /// Whether a reader or a session keeps it.
     pub is_pinned: bool,
-    /// How much of what was asked about it needs.
+    /// How many bytes it needs of the packs in question.
     pub live_bytes: u64,
 }
 
-/// What keeps something, and what would go with it.
+/// The roots that keep something, and the bytes that would go with them.
 #[derive(Clone, Debug, Default)]
 pub struct Explanation {
-    /// What was asked about: the packs, with their size, `None` if a pack is not there.
+    /// The packs in question, with their size; `None` for a pack that is not there.
     pub packs: Vec<(PackId, Option<u64>)>,
     /// The snapshot itself, if one was asked about; else all that need the pack.
     pub roots: Vec<Root>,
     /// Snapshots that share packs with the one that was asked about.
     pub sharing: Vec<Root>,
-    /// What would be freed if only the roots went.
+    /// Bytes that would be freed if only the roots went.
     pub freed_bytes: u64,
     /// Documents that name any of the packs.
     pub documents: Vec<(RecordId, Phase)>,
 }
 
-/// Says what keeps a pack or a snapshot, and what would go with it.
+/// Names the roots that keep a pack or a snapshot, and the bytes that would go with them.
 pub async fn explain(store: &TenantStore, subject: &Subject) -> Result<Explanation> {
     let inventory = Inventory::take(store, Room { bytes: u64::MAX, scratch: None }).await?;
     let catalog = Catalog::list(store).await?;

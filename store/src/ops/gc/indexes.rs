@@ -1,6 +1,6 @@
 //! Rewrites indexes without packs that are gone, and merges them when there are too many.
 //!
-//! An index is a hint: whatever happens to one costs deduplication, never data.
+//! An index is a hint: its loss costs deduplication, never data.
 
 use std::collections::HashSet;
 
@@ -26,7 +26,7 @@ const HEAD_BYTES: u64 = 4096;
 /// Small ones are merged when there are more than this.
 const MOST_SMALL: usize = 64;
 const SMALL_BYTES: u64 = 1 << 20;
-/// What is merged stays small enough to be replaced anywhere.
+/// The size of a merged index, small enough to be replaced in any store.
 const MERGED_BYTES: u64 = 4 << 20;
 
 /// Takes packs that go or are gone out of all indexes, and merges small ones. How many were
@@ -102,7 +102,7 @@ async fn rewrite(store: &TenantStore, entry: &Entry, gone: &HashSet<PackId>) -> 
     .await
 }
 
-/// First what is merged, then the parts go: between the two, some of it is there twice.
+/// The merged index first, then the parts go: between the two, some of it is there twice.
 async fn merge(store: &TenantStore, small: &[&Entry], doomed: &HashSet<PackId>) -> Result<()> {
     let mut seen = HashSet::new();
     let mut batch = Batch::default();

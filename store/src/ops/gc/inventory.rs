@@ -1,4 +1,4 @@
-//! `Inventory` lists what lies in the bucket.
+//! `Inventory` lists the packs and indexes in the bucket.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -26,7 +26,7 @@ pub(super) struct Inventory {
 }
 
 impl Inventory {
-    /// Indexes first: what one of them names was there before it, so it is found.
+    /// Indexes first: packs that one of them names were there before it, so they are found.
     pub(super) async fn take(store: &TenantStore, room: Room) -> Result<Self> {
         let mut inventory = Self { packs: SpillMap::new(room), indexes: Vec::new() };
         let mut listed = Ok(());

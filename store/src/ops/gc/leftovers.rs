@@ -31,7 +31,7 @@ const PUBLISH_AGE: Duration = Duration::from_secs(86_400);
 /// A reader that sleeps longer than its pin holds pins again when it wakes.
 const PIN_AGE: Duration = Duration::from_secs(86_400);
 
-/// What a run has seen when it has done everything else.
+/// A run's knowledge once its other steps are done.
 pub(super) struct Leftovers<'a> {
     pub store: &'a TenantStore,
     pub marks: &'a Marks,
@@ -39,7 +39,7 @@ pub(super) struct Leftovers<'a> {
     pub now: SystemTime,
     /// How long documents are kept.
     pub swept_for: Duration,
-    /// How long records of what is gone are kept.
+    /// How long records of ended writes and deleted snapshots are kept.
     pub ended_for: Duration,
     pub act: bool,
 }
@@ -64,8 +64,8 @@ impl Leftovers<'_> {
         Ok(removed)
     }
 
-    /// Records of what is gone. One stays as long as a pack of its write is there, so that
-    /// every pack has a record that tells whose it is.
+    /// Records of ended writes and deleted snapshots. One stays as long as a pack of its write is there, so
+    /// that every pack has a record that tells its lineage.
     fn ended_records(&self) -> Result<Vec<Key>> {
         let pinned = self.marks.pins.iter().map(|found| found.pin.record);
         let named: HashSet<RecordId> =
@@ -126,7 +126,7 @@ async fn publications(store: &TenantStore, marks: &Marks, act: bool) -> Result<u
 }
 
 /// Deletions that were cut short. They go on, or are taken back if somebody needs the
-/// snapshot by now: what became of the records, or would.
+/// snapshot by now. Returns the outcomes, made or planned.
 pub(super) async fn finish_deletions(
     store: &TenantStore,
     marks: &Marks,

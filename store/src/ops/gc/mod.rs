@@ -1,16 +1,16 @@
-//! Frees what no snapshot needs any more, beside writers, readers and other collections.
+//! Frees packs that no snapshot needs any more, beside writers, readers and other collections.
 //!
 //! Nobody is stopped and no lock is taken. In two steps, with a grace between them:
 //!
-//! 1. **Mark**: read the records (live and trashed ones are roots, and what a pointer names),
-//!    then the pins. What no root needs is put into a document, *condemned*. Writers that
-//!    start from now on see it and refer to none of it. Then the writers are listed that
+//! 1. **Mark**: read the records (live and trashed ones are roots, and the targets of pointers),
+//!    then the pins. Packs that no root needs are put into a document, *condemned*. Writers that
+//!    start from now on see it and refer to none of them. Then the writers are listed that
 //!    were there already, and the document is *armed* with them as blockers.
 //! 2. Later, when every blocker has ended or was revoked: mark again, and fix by **one**
-//!    replacement of the document what goes, without what is needed after all. Then index
+//!    replacement of the document the packs to delete, without those that are needed after all. Then index
 //!    entries go, then packs, and the document stays as *swept* for [`ENDED_FOR`].
 //!
-//! Why nothing is lost: whoever publishes a reference to a condemned pack has either read
+//! Why nothing is lost: a write that publishes a reference to a condemned pack has either read
 //! the document after its lease existed, and does not; or its lease existed before the
 //! document was armed, so it is a blocker, and the second mark comes after its end. A writer
 //! that is only slow is revoked on its own record, which it must replace to publish.
@@ -27,12 +27,12 @@
 //! Killed anywhere, the next run goes on from the documents. Anything that cannot be read
 //! ends a run before it condemns anything.
 
+mod blockers;
 mod burial;
 mod condemned_docs;
 mod explain;
 mod indexes;
 mod inventory;
-mod leases;
 mod leftovers;
 mod plan;
 pub mod quota;
@@ -53,8 +53,8 @@ use crate::{
 };
 
 /// How long records that have ended and swept documents are kept at least, by the store's clock.
-/// Longer than a request is under way whose sender has given it up: what such a one brings back
-/// would be taken for what it was. A writer that was asleep for half of it begins anew, and a
+/// Longer than a request is under way whose sender has given it up: an object that it brings back
+/// would be taken for the old one. A writer that was asleep for half of it begins anew, and a
 /// collection that was stops.
 pub const ENDED_FOR: Duration = crate::catalog::lease::ENDED_FOR;
 /// A pin that its reader has not renewed for so long has no reader any more.
@@ -76,15 +76,15 @@ pub struct Options {
     /// How much of the packs that are needed may be content that is not, in percent. Beyond it
     /// the worst are emptied; with 100 none ever is.
     pub max_unused_percent: u64,
-    /// While less than this is unused, nothing is repacked, whatever its share.
+    /// While less than this is unused, nothing is repacked, even if its share is large.
     pub min_unused_bytes: u64,
     /// A repack never stores beyond this, old and new packs counted together.
     pub quota_bytes: Option<u64>,
-    /// How much memory what is there and what is needed may take, and what is moved. Beyond it
+    /// How much memory the listing, the marks and the frames to move may take. Beyond it
     /// the first two are put on disk, and less is moved at a time.
     pub memory_bytes: u64,
-    /// The tables of snapshots with so many chunks are written anew by one write; those of the others
-    /// that share what is moved by the next.
+    /// One write makes the new tables of snapshots with so many chunks; the tables of other snapshots that
+    /// share the moved chunks are made by the next.
     pub batch_chunks: u64,
 }
 
@@ -113,7 +113,7 @@ impl Default for Options {
 pub struct Stopped {
     /// Why the run ended.
     pub error: Error,
-    /// What it had condemned by then.
+    /// The packs that it had condemned by then.
     pub condemned: Tally,
 }
 
@@ -140,7 +140,7 @@ pub struct Collector {
     scratch: Option<PathBuf>,
     /// How long documents are kept after they were swept.
     swept_for: Duration,
-    /// How long records are kept after they have ended, and what is left of a deleted profile.
+    /// How long records are kept after they have ended, and the tombstones of deleted profiles.
     ended_for: Duration,
 }
 
@@ -150,7 +150,7 @@ impl Collector {
         Self { store, options, rules: Rules::ALL, scratch: None, swept_for: ENDED_FOR, ended_for: ENDED_FOR }
     }
 
-    /// Puts into files in this directory what is more than the memory it may have. Without
+    /// Puts the excess over the memory it may have into files in this directory. Without
     /// one, all is kept in memory.
     pub fn with_scratch(self, directory: PathBuf) -> Self {
         Self { scratch: Some(directory), ..self }
@@ -161,7 +161,7 @@ impl Collector {
         spill_map::Room { bytes: self.options.memory_bytes / 4, scratch: self.scratch.clone() }
     }
 
-    /// Without some of the rules, to show what they are for.
+    /// Without some of the rules, to show their purpose.
     #[cfg(any(test, feature = "test-support"))]
     pub fn with_rules(self, rules: Rules) -> Self {
         Self { rules, ..self }
@@ -179,12 +179,12 @@ impl Collector {
         Self { ended_for: Duration::ZERO, ..self.forgetting_at_once() }
     }
 
-    /// What a run would do now. Writes nothing.
+    /// The outcome that a run would have now. Writes nothing.
     pub async fn plan(&self) -> Result<Plan> {
         Ok(run::GcRun::new(self, run::Act::Pretend).run().await?)
     }
 
-    /// One run: goes on with what earlier ones have condemned, and condemns anew.
+    /// One run: goes on with the documents of earlier ones, and condemns anew.
     pub async fn run(&self) -> Result<Plan, Stopped> {
         run::GcRun::new(self, run::Act::Real).run().await
     }

@@ -1,4 +1,4 @@
-//! `Plan` reports what a run did or would do; it decides nothing.
+//! `Plan` reports the actions of a run, taken or planned; it decides nothing.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -29,14 +29,14 @@ impl Tally {
     }
 }
 
-/// A session that is not finished, on a snapshot whose record is missing: nothing tells what it needs.
+/// An unfinished session on a snapshot whose record is missing: nothing tells which packs it needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stranded {
     /// The session that is not finished.
     pub session: RecordId,
     /// Where its changes lie.
     pub host: String,
-    /// Whose snapshot it builds on.
+    /// The lineage of the snapshot that it builds on.
     pub lineage: Lineage,
     /// The record that is missing.
     pub record: RecordId,
@@ -49,9 +49,9 @@ pub enum Cause {
     Deleted,
     /// The write that stored it never became a snapshot.
     Abandoned,
-    /// Its content was moved to other packs; or a move has filled it, and nothing needs it, or no more.
+    /// A repack moved its content on, or filled it for snapshots that do not need it any more.
     Moved,
-    /// No record tells whose it was.
+    /// No record tells its lineage.
     Unknown,
 }
 
@@ -78,11 +78,11 @@ pub struct Candidate {
     pub age: Duration,
     /// How it became garbage.
     pub cause: Cause,
-    /// Whose it was, if that is known.
+    /// The lineage it was stored for, if that is known.
     pub lineage: Option<Lineage>,
 }
 
-/// What an earlier run has condemned, and what happens to it now.
+/// A document of an earlier run, and its next step.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// The document's own id.
@@ -91,11 +91,11 @@ pub struct Document {
     pub phase: Phase,
     /// The packs that it names.
     pub named: Tally,
-    /// What happens to it now.
+    /// Its next step.
     pub step: Step,
 }
 
-/// What a run does with a document of an earlier one.
+/// The step that a run takes with a document of an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The writers are listed that must end before it goes on.
@@ -110,7 +110,7 @@ pub enum Step {
         /// Those writes.
         writers: Vec<RecordId>,
     },
-    /// What nothing needs goes; what is needed after all stays.
+    /// Packs that nothing needs are deleted; packs that are needed after all stay.
     Sweep {
         /// The packs that go.
         deleted: Tally,
@@ -124,7 +124,7 @@ pub enum Step {
 pub struct Repacked {
     /// The old packs. Their content is moved, and then they are condemned.
     pub emptied: Tally,
-    /// What is stored again, about.
+    /// Bytes that are stored again, about.
     pub kept_bytes: u64,
     /// Snapshots that refer to the new packs then.
     pub records: u64,
@@ -148,18 +148,18 @@ impl Repacked {
     }
 }
 
-/// What a run does, or would do.
+/// The actions of a run, taken or planned.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Whose garbage it is.
+    /// The tenant whose garbage it is.
     pub tenant: Tenant,
-    /// What earlier runs have condemned.
+    /// The documents of earlier runs.
     pub documents: Vec<Document>,
-    /// What is condemned anew.
+    /// The packs that this run condemns.
     pub condemned: Vec<Candidate>,
     /// Packs that go now.
     pub deleted: Tally,
-    /// What is moved out of packs of which little is needed.
+    /// The content that is moved out of packs of which little is needed.
     pub repacked: Repacked,
     /// Packs that snapshots need, without those that this run has filled.
     pub needed: Tally,
@@ -213,12 +213,12 @@ impl Plan {
         }
     }
 
-    /// What is condemned anew, by cause.
+    /// The packs that this run condemns, by cause.
     pub fn by_cause(&self) -> BTreeMap<Cause, (Tally, Duration)> {
         self.grouped(|candidate| candidate.cause)
     }
 
-    /// What is condemned anew, by whose it was.
+    /// The packs that this run condemns, by the lineage they were stored for.
     pub fn by_lineage(&self) -> BTreeMap<Option<Lineage>, (Tally, Duration)> {
         self.grouped(|candidate| candidate.lineage.clone())
     }
@@ -241,7 +241,7 @@ impl Plan {
         total
     }
 
-    /// What is condemned already and waits.
+    /// The packs of earlier runs that still wait.
     pub fn waiting(&self) -> Tally {
         let waits = |document: &&Document| !matches!(document.step, Step::Sweep { .. });
         self.documents.iter().filter(waits).fold(Tally::default(), |sum, document| sum.and(document.named))

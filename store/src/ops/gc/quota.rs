@@ -1,4 +1,4 @@
-//! `advice` tells what a tenant beyond its quota could do without.
+//! `advice` lists the garbage and the snapshots that a tenant beyond its quota could do without.
 
 use std::collections::HashMap;
 
@@ -16,16 +16,16 @@ use crate::{
 
 const LINEAGES_AT_ONCE: usize = 8;
 
-/// What would bring a tenant below its quota.
+/// Ways to bring a tenant below its quota.
 #[derive(Clone, Debug, Default)]
 pub struct Advice {
-    /// What nothing needs any more.
+    /// Bytes that nothing needs any more.
     pub collectable_bytes: u64,
     /// Snapshots that are not current, with how much would go with each alone, most first.
     pub snapshots: Vec<(Lineage, String, u64)>,
 }
 
-/// What would free how much.
+/// Finds out how much each step would free.
 pub async fn advice(store: &TenantStore) -> Result<Advice> {
     let plan = Collector::new(store.clone(), Options::default()).plan().await?;
     let going = plan.deleted.bytes + plan.condemned_total().bytes + plan.waiting().bytes;

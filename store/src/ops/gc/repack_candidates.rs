@@ -1,8 +1,8 @@
 //! Selects the packs to repack: those that hold most garbage.
 //!
-//! Those of which the largest part is not needed, until what is left of such content is well within
-//! the limit. So no pack is touched that wastes less than the limit by itself, and what is
-//! rewritten goes with what is freed.
+//! It takes the packs with the largest unused part first, until the rest of the garbage in packs is well
+//! within the limit. So no pack is touched that wastes less than the limit by itself, and the rewritten
+//! bytes keep pace with the freed ones.
 
 use std::{collections::HashSet, time::SystemTime};
 
@@ -23,18 +23,18 @@ use crate::{
 const LEAST_FOR_A_TREE: u64 = 16 << 20;
 /// At most so much is emptied by one write.
 const MOST_BYTES: u64 = 4 << 30;
-/// So many frames are moved together, and so many packs looked at, whatever memory there is.
+/// So many frames are moved together, and so many packs looked at, even if memory is short.
 const FEWEST: usize = 1000;
 
-/// How far emptying packs has come.
-struct Ended {
+/// The progress of emptying packs.
+struct RepackProgress {
     moved: bool,
     /// Not if the store takes nothing more.
     goes_on: bool,
 }
 
 impl GcRun<'_> {
-    /// Empties packs of which too little is needed: what they hold is moved. Then nothing
+    /// Empties packs of which too little is needed: their needed frames are moved. Then nothing
     /// needs them, and they are condemned like any others. `false` if there was nothing to move.
     pub(super) async fn repack(
         &mut self,
@@ -53,7 +53,7 @@ impl GcRun<'_> {
         let mut passed_over: HashSet<PackId> =
             open.flat_map(|document| document.body.packs.iter().copied()).collect();
         loop {
-            let Ended { moved, goes_on } =
+            let RepackProgress { moved, goes_on } =
                 self.repack_as_marked(inventory, marks, &mut passed_over, now).await?;
             if moved {
                 // All records are read again: once for all that was moved, not for each write.
@@ -66,15 +66,15 @@ impl GcRun<'_> {
         }
     }
 
-    /// Empties packs until what was marked before says that it is enough.
+    /// Empties packs until the marks of before say that it is enough.
     async fn repack_as_marked(
         &mut self,
         inventory: &mut Inventory,
         marks: &mut Marks,
         passed_over: &mut HashSet<PackId>,
         now: SystemTime,
-    ) -> Result<Ended> {
-        let (mut ended, mut users) = (Ended { moved: false, goes_on: true }, None);
+    ) -> Result<RepackProgress> {
+        let (mut ended, mut users) = (RepackProgress { moved: false, goes_on: true }, None);
         while let Some(survey) = choose(self, inventory, marks, &mut users, passed_over).await? {
             let stored = if self.is_real() {
                 let run = repack::run(self.store, &survey, self.collector.rules).await;
@@ -124,7 +124,7 @@ impl GcRun<'_> {
 }
 
 /// The packs that were not emptied, and whether others can be: not if the store takes nothing
-/// more, or not from us. That keeps nobody from condemning what is garbage, so only a defect
+/// more, or not from us. Garbage can still be condemned then, so only a defect
 /// ends the run.
 fn left(failed: Failed, survey: &RepackPlan) -> Result<(Vec<PackId>, bool)> {
     let Failed { error, pack, .. } = failed;
@@ -143,8 +143,8 @@ fn left(failed: Failed, survey: &RepackPlan) -> Result<(Vec<PackId>, bool)> {
     Ok((packs, go_on))
 }
 
-/// The packs that one write should empty now, and what is needed of them. `None` if what is
-/// not needed is within the limit. What cannot be emptied is passed over from then on.
+/// The packs that one write should empty now, and their needed frames. `None` if the unused bytes are
+/// within the limit. Packs that cannot be emptied are passed over from then on.
 async fn choose(
     round: &GcRun<'_>,
     inventory: &Inventory,

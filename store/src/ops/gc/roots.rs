@@ -33,7 +33,7 @@ use crate::{
 
 const REQUESTS_AT_ONCE: usize = 16;
 
-/// What a listing of the catalog shows.
+/// A listing of the catalog.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
     pub records: Vec<(RecordId, Lineage)>,
@@ -76,7 +76,7 @@ impl Catalog {
     }
 }
 
-/// What was seen of one record.
+/// One record, as it was seen.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub lineage: u32,
@@ -86,14 +86,14 @@ pub(super) struct Seen {
     pub age: Duration,
     /// It rewrites other records.
     updates: bool,
-    /// It moves what others need, or did.
+    /// It moves chunks of others, or did.
     pub moves: bool,
     /// An archive of it is on its way into the bucket, or was.
     pub publishing: bool,
 }
 
 impl Seen {
-    /// Whether it will never again change what any record refers to.
+    /// Whether it will never again change the content of any record.
     pub(super) fn has_ended(&self) -> bool {
         // Revoked, but what it was to rewrite may not be closed to it yet.
         let unsettled = self.state == State::Revoked && self.updates;
@@ -143,14 +143,14 @@ impl Line for Need {
     }
 }
 
-/// All roots and what they need.
+/// All roots and their needs.
 #[derive(Debug)]
 pub(super) struct Marks {
     pub lineages: Vec<Lineage>,
     pub records: HashMap<RecordId, Seen>,
     pub packs: SpillMap<Need>,
     pub pins: Vec<pins::FoundPin>,
-    /// What each pointer names, and what whoever claimed it started from.
+    /// The target of each pointer, and the base of the run that has claimed it, with the lineage's number.
     pub pointed: Vec<(RecordId, u32)>,
     /// The sessions whose root is on a record that is missing.
     pub stranded: Vec<Stranded>,
@@ -159,7 +159,7 @@ pub(super) struct Marks {
     pub tenant_is_deleted: bool,
     /// The lineages whose pointers name something.
     pub current: HashSet<Lineage>,
-    /// What is listed of each lineage's events.
+    /// The listed events of each lineage.
     pub events: HashMap<Lineage, Vec<Entry>>,
     /// The latest time the store has told.
     pub now: Option<SystemTime>,
@@ -167,8 +167,8 @@ pub(super) struct Marks {
 
 impl Marks {
     /// Records, then pointers and pins: a pin that is missed was made on a record that has
-    /// been seen as it was when it was pinned.
-    /// Records are taken for what they would be by now.
+    /// been seen in the state that was pinned.
+    /// Records are read as the dry run would have left them.
     pub(super) async fn make(
         store: &TenantStore,
         rules: Rules,
@@ -258,7 +258,7 @@ impl Marks {
         Ok(())
     }
 
-    /// What pointers and pins name is a root whatever its state.
+    /// Marks the targets of pointers and pins, which are roots in any state.
     async fn mark_named(&mut self, store: &TenantStore, rules: Rules, rehearsal: &DryRun) -> Result<()> {
         let pinned = self.pins.iter().filter(|found| found.holds);
         let pinned = pinned.map(|found| (found.pin.record, found.pin.kept_generation()));
@@ -287,8 +287,8 @@ impl Marks {
         Ok(())
     }
 
-    /// What pointers name that was not listed: stored since, or lost. Of a snapshot whose record
-    /// is lost nothing tells which packs it needs, so none may go.
+    /// Marks the targets of pointers that were not listed: stored since, or lost. If the record of a
+    /// snapshot is lost, nothing tells which packs it needs, so none may go.
     async fn mark_unlisted(&mut self, store: &TenantStore, rehearsal: &DryRun) -> Result<()> {
         let unlisted = self.pointed.iter().filter(|(id, _)| !self.records.contains_key(id));
         for (id, lineage) in unlisted.copied().collect::<Vec<_>>() {
@@ -345,7 +345,7 @@ impl Seen {
     }
 }
 
-/// What a record is now.
+/// The present state of a record.
 pub(super) async fn look(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<Option<Seen>> {
     Ok(records::find(store, lineage, id).await?.map(|(record, _, stamp)| Seen::of(&record, 0, stamp)))
 }

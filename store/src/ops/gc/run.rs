@@ -9,11 +9,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{
     Collector, ENDED_FOR, NAP, Stopped,
+    blockers::{self, Blocker},
     burial::Burial,
     condemned_docs::{self, CondemnedDoc, MOST_PACKS},
     indexes,
     inventory::Inventory,
-    leases::{self, Blocker},
     leftovers::{self, Leftovers},
     plan::{Candidate, Cause, Document, Plan, Step, Tally},
     roots::{Catalog, Marks, look},
@@ -46,7 +46,7 @@ pub(super) struct GcRun<'a> {
     pub(super) store: &'a TenantStore,
     act: Act,
     pub(super) plan: Plan,
-    /// What is filed by now.
+    /// The packs that are filed by now.
     condemned: Tally,
     /// The writes whose packs this run has filled.
     pub(super) filled: HashSet<RecordId>,
@@ -54,7 +54,7 @@ pub(super) struct GcRun<'a> {
     pub(super) moved: HashSet<RecordId>,
     /// How many documents a plan would file.
     unfiled: usize,
-    /// What a plan would have done.
+    /// The changes that a plan would have made.
     pub(super) rehearsal: DryRun,
 }
 
@@ -129,7 +129,7 @@ impl<'a> GcRun<'a> {
     }
 
     async fn merge_events(&mut self, marks: &Marks, now: SystemTime) -> Result<()> {
-        let (store, terms) = (self.store, events::Terms::default());
+        let (store, terms) = (self.store, events::MergeTerms::default());
         let how = (self.collector.rules, self.is_real());
         let mut done = stream::iter(&marks.events)
             .map(|(lineage, listed)| events::merge(store, lineage, listed, now, terms, how))
@@ -172,7 +172,7 @@ impl<'a> GcRun<'a> {
         Ok(object.stamp.now)
     }
 
-    /// What each armed document waits for; those that wait for nothing are to be swept.
+    /// The next step of each armed document; those that wait for nothing are to be swept.
     async fn wait(&mut self, filed: &[CondemnedDoc]) -> Result<HashMap<RecordId, Step>> {
         let mut steps = HashMap::new();
         let grace = self.collector.options.grace;
@@ -210,7 +210,7 @@ impl<'a> GcRun<'a> {
         let listed = blockers.iter().filter_map(|id| Some((*id, lineages.get(id)?)));
         let settled: Vec<(RecordId, &Lineage, Blocker)> = stream::iter(listed)
             .map(|(id, lineage)| async move {
-                let blocker = leases::settle(store, lineage, id, is_real, rules).await?;
+                let blocker = blockers::settle(store, lineage, id, is_real, rules).await?;
                 Ok::<_, Error>((id, lineage, blocker))
             })
             .buffered(RECORDS_AT_ONCE)
@@ -227,7 +227,7 @@ impl<'a> GcRun<'a> {
         Ok(busy)
     }
 
-    /// Ends writes that were not heard of for too long, so that what they left is garbage.
+    /// Ends writes that were not heard of for too long, so that their packs are garbage.
     async fn revoke(&mut self, marks: &mut Marks) -> Result<()> {
         let dead: Vec<RecordId> = marks
             .records
@@ -239,7 +239,7 @@ impl<'a> GcRun<'a> {
             let Some(seen) = marks.records.get(&id) else { continue };
             let lineage = marks.lineage(seen).clone();
             if self.is_real()
-                && !leases::revoke_expired(self.store, &lineage, id, self.collector.rules).await?
+                && !blockers::revoke_expired(self.store, &lineage, id, self.collector.rules).await?
             {
                 continue;
             }
@@ -252,7 +252,7 @@ impl<'a> GcRun<'a> {
         Ok(())
     }
 
-    /// In a plan, with what comes of it: the records that a write was to replace are touched.
+    /// In a plan, with the consequence: the records that a write was to replace are touched.
     async fn note_revoked(&mut self, id: RecordId, lineage: &Lineage) -> Result<()> {
         if self.plan.revoked.iter().any(|(known, _)| *known == id) {
             return Ok(());
@@ -278,7 +278,7 @@ impl<'a> GcRun<'a> {
         Ok(())
     }
 
-    /// Fixes what goes. The marks were made after the last blocker had ended.
+    /// Fixes the packs to delete. The marks were made after the last blocker had ended.
     async fn decide(
         &self,
         filed: &mut [CondemnedDoc],
@@ -366,7 +366,7 @@ impl<'a> GcRun<'a> {
         each(ended).await
     }
 
-    /// Files what nothing needs and is not filed yet.
+    /// Files the packs that nothing needs and that are not filed yet.
     async fn condemn(
         &mut self,
         filed: &mut Vec<CondemnedDoc>,
@@ -430,7 +430,7 @@ impl<'a> GcRun<'a> {
         each(armed).await
     }
 
-    /// Who writes now. Records that had ended when they were marked have not begun again.
+    /// The writes under way. Records that had ended when they were marked have not begun again.
     async fn writers(&self, marks: &Marks) -> Result<Vec<RecordId>> {
         let ended = |id: &RecordId| marks.records.get(id).is_some_and(|seen| seen.has_ended());
         if !self.collector.rules.blockers_after_condemned {
@@ -473,7 +473,7 @@ impl<'a> GcRun<'a> {
     }
 }
 
-/// Who took this long was asleep, and what it knows may be too old.
+/// Fails if the run took so long that it must have slept: its knowledge may be too old.
 fn check_duration(started: SystemTime, now: SystemTime) -> Result<()> {
     if now.duration_since(started).unwrap_or_default() > ENDED_FOR / 2 {
         let what = "the catalog, while this collection slept for half a day,".to_owned();
@@ -482,7 +482,7 @@ fn check_duration(started: SystemTime, now: SystemTime) -> Result<()> {
     Ok(())
 }
 
-/// What is to be done to documents, to some of them at a time.
+/// Carries out changes of documents, several at a time.
 async fn each<T>(changes: impl IntoIterator<Item = impl Future<Output = Result<T>>>) -> Result<()> {
     stream::iter(changes).buffer_unordered(DOCUMENTS_AT_ONCE).map_ok(drop).try_collect().await
 }

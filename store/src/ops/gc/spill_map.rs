@@ -1,7 +1,7 @@
-//! `SpillMap` maps packs to something about each, in no more memory than is allowed.
+//! `SpillMap` maps packs to small values, within a limit of memory: beyond it the lines go to a file.
 //!
-//! Beyond that the lines are sorted into a file without a name, which goes with the process.
-//! What is said of a pack twice is put together, in whatever order it comes.
+//! The lines are sorted into a file without a name, which goes with the process.
+//! Two lines about one pack are added up, in any order.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -17,7 +17,7 @@ use crate::{
     id::{self, Nonce, PackId, PackSeq, RecordId},
 };
 
-/// What a line takes in memory, about.
+/// The approximate memory of a line.
 const LINE_BYTES: u64 = 128;
 /// Fewer are never sorted away.
 const FEWEST_LINES: usize = 64;
@@ -27,7 +27,7 @@ const BLOCK_LINES: usize = 128;
 const MOST_RUNS: usize = 8;
 const KEY_LEN: usize = 20;
 
-/// What is known of a pack.
+/// The value of a pack in the map.
 pub(super) trait Line: Copy + 'static {
     const LEN: usize;
 
@@ -37,7 +37,7 @@ pub(super) trait Line: Copy + 'static {
     fn and(self, other: Self) -> Self;
 }
 
-/// How much memory there is, and where to put what is more than that.
+/// The memory there is, and the directory for the excess.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
     pub bytes: u64,

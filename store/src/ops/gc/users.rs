@@ -1,4 +1,4 @@
-//! `Users` knows who needs the packs that may be emptied.
+//! `Users` lists the snapshots that need the packs which may be emptied.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,9 +13,9 @@ use crate::{
 };
 
 const REQUESTS_AT_ONCE: usize = 16;
-/// What is kept of one snapshot's need for one pack, about.
+/// The approximate memory of one snapshot's need for one pack.
 const NEED_BYTES: u64 = 8;
-/// So many are kept, whatever memory there is.
+/// So many are kept, even if memory is short.
 const FEWEST_NEEDS: usize = 1000;
 
 /// A pack, and how much of it is needed at least.
@@ -99,7 +99,7 @@ impl Users {
         self.by_pack.get(&half.pack).is_none_or(Vec::is_empty)
     }
 
-    /// Whoever needs any of these.
+    /// The snapshots that need any of these.
     pub(super) fn of(&self, packs: &[Half]) -> Vec<(Lineage, RecordId)> {
         let users = packs.iter().filter_map(|half| self.by_pack.get(&half.pack)).flatten();
         let numbers: BTreeSet<u32> = users.copied().collect();

@@ -1,6 +1,6 @@
 //! Looks into a snapshot without restoring it: its names, and the bytes of one file.
 //!
-//! The snapshot is pinned while it is read. Of its content only what is asked for is fetched.
+//! The snapshot is pinned while it is read. Of its content only the requested parts are fetched.
 
 use std::{
     collections::HashMap,
@@ -143,7 +143,7 @@ fn without_content(entry: &Entry) -> Entry {
     Entry { path: entry.path.clone(), meta: entry.meta.clone(), kind }
 }
 
-/// What a path names.
+/// The entry at a path.
 pub fn entry<'a>(entries: &'a [Entry], path: &TreePath) -> Option<&'a Entry> {
     place(entries, path).map(|at| &entries[at])
 }
@@ -243,7 +243,7 @@ async fn write_content<W: Write + Send + 'static>(
     futures::future::join(feeder, writer).await.1
 }
 
-/// What a file is made of, and where its chunks lie.
+/// The parts of a file, and the locations of its chunks.
 async fn content(tree: &SnapshotTree, record: &Record, path: &TreePath) -> Result<TreeFile> {
     let named = tree.entry(path).await?.ok_or_else(|| missing(record, path))?;
     let file = match tree.behind(&named).await? {

@@ -1,4 +1,4 @@
-//! `diff` tells what changed between two snapshots from their trees alone: no content is fetched.
+//! `diff` compares two snapshots by their trees alone: no content is fetched.
 //!
 //! Trees are cut into segments where their content says so, so two snapshots of one profile have most segments
 //! alike. Those are not read, unless a chunk that one tree seems to have alone may be in them.
@@ -18,7 +18,7 @@ use std::{
     vec,
 };
 
-use self::comparison::{Comparison, Told};
+use self::comparison::{ComparedEntry, Comparison};
 use super::open::{kept_tree, release};
 use crate::{
     Result,
@@ -47,8 +47,8 @@ pub async fn diff(store: &TenantStore, before: &Record, after: &Record) -> Resul
     compared
 }
 
-/// What differs between two trees. Segments that both have alike are not read, unless a chunk that one tree seems to have
-/// alone may be in them.
+/// Compares two trees. Segments that both have alike are not read, unless a chunk that only one tree seems
+/// to have may be in them.
 pub async fn between(before: &Arc<SnapshotTree>, after: &Arc<SnapshotTree>) -> Result<Diff> {
     let Alike { segments: alike, before: of_before, after: of_after } =
         Alike::of(before.root(), after.root());
@@ -63,8 +63,8 @@ pub async fn between(before: &Arc<SnapshotTree>, after: &Arc<SnapshotTree>) -> R
         let b = if order.is_ge() { right.take().await? } else { None };
         let (file_a, file_b) = (linked(before, a.as_ref()).await?, linked(after, b.as_ref()).await?);
         comparison.pair(
-            a.as_ref().map(|found| Told::of(found, file_a.as_ref())),
-            b.as_ref().map(|found| Told::of(found, file_b.as_ref())),
+            a.as_ref().map(|found| ComparedEntry::of(found, file_a.as_ref())),
+            b.as_ref().map(|found| ComparedEntry::of(found, file_b.as_ref())),
         );
     }
     // What is in one tree's part alone may be in what both have alike.
@@ -158,7 +158,7 @@ impl Cursor {
         Ok(mem::replace(&mut self.next, next))
     }
 
-    /// Whose entry comes first; none if both have ended.
+    /// The side whose entry comes first; none if both have ended.
     fn order(&self, other: &Self) -> Option<Ordering> {
         match (&self.next, &other.next) {
             (None, None) => None,

@@ -1,6 +1,6 @@
 //! Reads some files of a snapshot without the others: how they begin, or all of them into a directory.
 //!
-//! What lies together is fetched together; every byte is verified.
+//! Chunks that lie together are fetched together; every byte is verified.
 
 use std::{
     collections::HashMap,
@@ -143,7 +143,7 @@ fn path(entry: &Entry) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(entry.path.as_bytes()))
 }
 
-/// Makes a file of the right size, with what the tree itself holds of it. Says where it is.
+/// Makes a file of the right size, with the content that the tree itself holds. Returns its path.
 fn make(folder: &Path, entry: &Entry) -> Result<PathBuf> {
     let to = folder.join(path(entry));
     if let Some(parent) = to.parent() {

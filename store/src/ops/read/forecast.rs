@@ -1,4 +1,4 @@
-//! `forecast` tells when the first cookie lapses that is expected of a profile, by the findings of its last capture.
+//! `forecast` tells when a profile's first expected cookie lapses, by the findings of its last capture.
 
 use futures::{StreamExt, stream};
 
@@ -13,18 +13,18 @@ use crate::{
 
 const REQUESTS_AT_ONCE: usize = 16;
 
-/// What is known of one profile.
+/// The known facts about one profile.
 #[derive(Debug)]
 pub struct Forecast {
-    /// Which profile.
+    /// The profile.
     pub name: ProfileName,
     /// Whether anything is expected of it now.
     pub is_expected: bool,
-    /// The current snapshot, if there is one of ours; its health has what was found then.
+    /// The current snapshot, if there is one of ours; its health has the findings of its capture.
     pub current: Option<(Lineage, Record)>,
 }
 
-/// What is known of each of these, in their order.
+/// The forecasts of these profiles, in their order.
 pub async fn forecast(store: &TenantStore, names: Vec<ProfileName>) -> Result<Vec<Forecast>> {
     let looked = stream::iter(names).map(|name| look(store, name)).buffered(REQUESTS_AT_ONCE);
     let looked: Vec<Result<Forecast>> = looked.collect().await;

@@ -26,23 +26,23 @@ pub struct History {
 pub enum End {
     /// There was nothing before.
     First,
-    /// What came before is an archive of another program.
+    /// The snapshot before is an archive of another program.
     Foreign {
-        /// What the record says of it: the digest of its archive.
+        /// The digest of its archive, from the record after it.
         sha256: String,
     },
-    /// The record of what came before is gone.
+    /// The record of the snapshot before is gone.
     Deleted {
-        /// Which record.
+        /// That record.
         record: RecordId,
-        /// What the record after it says of it.
+        /// The digest of its archive, from the record after it.
         sha256: String,
     },
-    /// The record of what came before is there, but cannot be read.
+    /// The record of the snapshot before is there, but cannot be read.
     Unreadable {
-        /// Which record.
+        /// That record.
         record: RecordId,
-        /// What the record after it says of it.
+        /// The digest of its archive, from the record after it.
         sha256: String,
         /// Why it cannot be read.
         reason: String,

@@ -1,4 +1,4 @@
-//! Opens snapshots, restores them, and has all verbs that only look.
+//! Reads snapshots: opens, restores, browses, compares and lists them.
 
 pub mod browse;
 pub mod diff;

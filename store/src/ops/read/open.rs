@@ -6,10 +6,10 @@
 //! PUT claim  | tree and table | record
 //! ```
 //!
-//! What is read beside the claim is used only if the claim was made on the very pointer it
-//! was read from; else it is read again. A snapshot cannot be deleted while the pointer names
-//! it, so what was read is then what the claim protects. The root of a session is written before
-//! it is known that there will be one, if the lock seems to be free; else by whoever begins it.
+//! The snapshot that was read beside the claim is used only if the claim was made on the very pointer
+//! that named it; else it is read again. A snapshot cannot be deleted while the pointer names it, so the
+//! claim then protects the one that was read. The root of a session is written before it is known that there
+//! will be one, if the lock seems to be free; else by the process that begins it.
 //!
 //! How much a tenant has stored does not matter: nothing here lists packs, records or indexes.
 
@@ -162,23 +162,23 @@ fn check_bytes(record: &Record, found: u64) -> Result<()> {
 pub struct Locked {
     /// The tenant.
     pub store: TenantStore,
-    /// Which lineage is mounted.
+    /// The lineage that is mounted.
     pub lineage: Lineage,
     /// The right to move its pointer.
     pub hold: Hold,
     /// The snapshot that was claimed; `None` if there is none yet. The lock is held even if
     /// it cannot be read: its holder may start afresh, if the error allows that.
     pub opened: Result<Option<OpenedTree>>,
-    /// What a run has saved that did not end: nobody has continued it yet.
+    /// The work in progress of a run that did not end; nobody has continued it yet.
     pub in_progress: Option<WorkInProgress>,
-    /// Of the session that was named. Whoever begins it makes [sure](Roots::ensure) of the one on
-    /// the snapshot it builds on.
+    /// The roots of the session that was named. The process that begins it makes [sure](Roots::ensure) of the
+    /// one on the snapshot it builds on.
     pub roots: Option<Arc<Roots>>,
 }
 
-/// Takes the lock, claims the pointer, and reads what it names. Without a `major` the newest
+/// Takes the lock, claims the pointer, and reads its target. Without a `major` the newest
 /// lineage that has a snapshot is meant; with one, the profile need not exist yet. `session` is
-/// for whoever will write.
+/// for a process that will write.
 pub async fn locked(
     store: &Store,
     name: &ProfileName,
@@ -247,7 +247,7 @@ pub async fn locked(
     Ok(Locked { store, lineage, hold, opened, in_progress, roots })
 }
 
-/// What a run has saved that did not end. That nobody can tell is no reason not to mount.
+/// The work in progress of a run that did not end. A failure to read it is no reason not to mount.
 async fn in_progress(store: &TenantStore, lineage: &Lineage) -> Option<WorkInProgress> {
     let hint = work_in_progress::read(store, lineage).await;
     hint.unwrap_or_else(|error| {
@@ -257,7 +257,7 @@ async fn in_progress(store: &TenantStore, lineage: &Lineage) -> Option<WorkInPro
     .map(|hint| hint.wip)
 }
 
-/// Roots what the pointer names. Whoever begins the session finds out whether that counts.
+/// Roots the pointer's target. The process that begins the session finds out whether that counts.
 async fn root_early(roots: Option<&Roots>, lineage: &Lineage, seen: Option<&VersionedPointer>) {
     let target = seen.map_or(Target::Nothing, |read| read.pointer.target());
     if let (Some(roots), Target::Record(record)) = (roots, target)
@@ -272,7 +272,7 @@ async fn root_early(roots: Option<&Roots>, lineage: &Lineage, seen: Option<&Vers
 pub struct Unlocked {
     /// The tenant.
     pub store: TenantStore,
-    /// Which lineage is mounted.
+    /// The lineage that is mounted.
     pub lineage: Lineage,
     /// `None` if who reads may not write to the store: then nothing keeps the snapshot.
     pub kept: Option<Kept>,
@@ -283,7 +283,7 @@ pub struct Unlocked {
 }
 
 /// Pins a snapshot, keeps it pinned and reads its metadata: the one that is named, else the
-/// current one. `session` is for whoever will write.
+/// current one. `session` is for a process that will write.
 pub async fn pinned(
     store: &Store,
     name: &ProfileName,
@@ -369,7 +369,7 @@ async fn root(roots: Option<&Roots>, lineage: &Lineage, record: RecordId) -> Res
     }
 }
 
-/// What a pointer names, if it names anything.
+/// The snapshot that a pointer names, if it names any.
 async fn load(
     store: &TenantStore,
     lineage: &Lineage,
@@ -389,7 +389,7 @@ fn is_next(claimed: &Pointer, seen: Option<&VersionedPointer>) -> bool {
     }
 }
 
-/// What is known of a lineage while one is chosen.
+/// The known facts about a lineage while one is chosen.
 trait Names {
     /// Whether its pointer points at something, as far as can be told: one that is damaged
     /// is there, and will be told about.

@@ -33,7 +33,7 @@ pub struct Profile {
     pub name: ProfileName,
     /// Those that it has snapshots of.
     pub majors: Vec<ChromeMajor>,
-    /// Who deleted it, if somebody did.
+    /// The deletion of the profile, if it was deleted.
     pub deletion: Option<Deletion>,
 }
 

@@ -81,7 +81,7 @@ pub struct Listing {
     pub latest: Option<RecordId>,
     /// The pointer names a snapshot that no record of ours describes.
     pub foreign: Option<String>,
-    /// What other programs have stored beside them.
+    /// The archives that other programs have stored beside them.
     pub archives: Vec<ForeignArchive>,
     /// The pointer is damaged: which of them is current is not known.
     pub pointer_damage: Option<Arc<Error>>,
@@ -177,7 +177,7 @@ pub(in crate::ops) async fn pointed(
     Ok(record)
 }
 
-/// What to say of a pointer whose fields are not those our block was bound to.
+/// The error for a pointer whose fields are not those our block was bound to.
 fn of_another(store: &TenantStore, lineage: &Lineage, pointer: &Pointer) -> Error {
     Error::Foreign {
         lineage: lineage.to_string(),

@@ -1,7 +1,7 @@
 //! Writes a snapshot to a directory: every byte verified, all of it or none of it.
 //!
-//! The tree is read part by part. Requests run ahead of the threads that verify, decompress and write; a bounded
-//! queue lies between them. A file gets its attributes from whoever writes its last chunk.
+//! The tree is read part by part. Requests run ahead of the threads that verify, decompress and write; a
+//! bounded queue lies between them. The thread that writes a file's last chunk sets its attributes.
 
 mod parts;
 mod selection;
@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use self::{
     parts::{Parts, Seen},
     selection::Selection,
-    target::{Fetched, Part, Place, Target},
+    target::{Fetched, Place, RestorePart, Target},
 };
 use super::{
     locate::followed,
@@ -42,7 +42,7 @@ use crate::{
 const REQUESTS_AT_ONCE: usize = 4;
 const FETCHED_AHEAD: usize = 2;
 
-/// What to restore, and where to.
+/// The paths to restore, the directory to make, and the manner.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// These paths alone, with the directories they are in; without any, all.
@@ -51,7 +51,7 @@ pub struct Request {
     pub target: PathBuf,
     /// Replace a target that is not empty.
     pub force: bool,
-    /// Which attributes are restored, and not only content.
+    /// The attributes that are restored beside the content.
     pub keeping: Keeping,
     /// How many threads write.
     pub threads: usize,
@@ -67,7 +67,7 @@ pub trait Inspector: Send + Sync + fmt::Debug {
     fn inspect(&self, directory: &Path) -> Result<()>;
 }
 
-/// What a restore has done.
+/// The outcome of a restore.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The digest of the tree.
@@ -76,7 +76,7 @@ pub struct Report {
     pub files: u64,
     /// How many bytes they have.
     pub bytes: u64,
-    /// What was fetched from the store for them.
+    /// Bytes that were fetched from the store for them.
     pub fetched_bytes: u64,
     /// Sockets, FIFOs and devices in the snapshot, which are never made.
     pub skipped: u64,
@@ -147,7 +147,7 @@ async fn write_snapshot(
     Ok(report)
 }
 
-/// Makes what comes after all files, and moves the directory into place.
+/// Makes the links, inspects the whole, sets the attributes of directories, and moves it into place.
 fn publish(
     staging: Staging,
     seen: &Seen,
@@ -181,7 +181,7 @@ async fn write_all(
     let (sender, receiver) = sync_channel::<Fetched>(FETCHED_AHEAD);
     let store = target.store.clone();
     let writers = tokio::task::spawn_blocking(move || target.run(receiver, threads));
-    let get = |next: Result<(Arc<Part>, Fetch<Place>)>| {
+    let get = |next: Result<(Arc<RestorePart>, Fetch<Place>)>| {
         let store = &store;
         async move {
             let (part, fetch) = next?;
@@ -191,7 +191,7 @@ async fn write_all(
     let mut fetched = std::pin::pin!(fetches(parts).map(get).buffered(REQUESTS_AT_ONCE));
     let mut failed = Ok(());
     'fetching: while let Some(next) = fetched.next().await {
-        let (part, fetched): (Arc<Part>, Vec<_>) = match next {
+        let (part, fetched): (Arc<RestorePart>, Vec<_>) = match next {
             Ok(next) => next,
             Err(error) => {
                 failed = Err(error);
@@ -214,8 +214,8 @@ async fn write_all(
     failed.and(written).map(|()| fetched)
 }
 
-/// What is to be fetched for one part after another.
-fn fetches(parts: Parts) -> impl Stream<Item = Result<(Arc<Part>, Fetch<Place>)>> {
+/// The fetches of one part after another.
+fn fetches(parts: Parts) -> impl Stream<Item = Result<(Arc<RestorePart>, Fetch<Place>)>> {
     let next = |mut parts: Parts| async move {
         let Some((part, fetches)) = parts.next().await? else { return Ok(None) };
         let of_part = fetches.into_iter().map(move |fetch| Ok((Arc::clone(&part), fetch)));

@@ -1,6 +1,6 @@
-//! `stats` counts how much a tenant has stored, by kind, and how much that stands for.
+//! `stats` counts a tenant's stored objects and bytes, by kind, and the size of the snapshots they make up.
 //!
-//! Costs two listings and one request per record, whatever the size of the content.
+//! Costs two listings and one request per record, for content of any size.
 
 use std::{collections::BTreeSet, iter::Sum};
 
@@ -38,7 +38,7 @@ impl Tally {
     }
 }
 
-/// What a tenant has stored.
+/// The counts of a tenant's objects and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Profiles that have a snapshot.
@@ -47,7 +47,7 @@ pub struct Stats {
     pub snapshots: u64,
     /// Sum of the uncompressed sizes of all live snapshots.
     pub logical_bytes: u64,
-    /// Records that could not be read; what they stand for is not counted.
+    /// Records that could not be read; their snapshots are not counted.
     pub unreadable_records: u64,
     /// File content.
     pub packs: Tally,
@@ -55,7 +55,7 @@ pub struct Stats {
     pub meta_packs: Tally,
     /// The indexes.
     pub indexes: Tally,
-    /// The records, whatever their state.
+    /// The records, in all states.
     pub records: Tally,
     /// All else: pointers, locks, events, pins, condemned packs' documents, configuration, tombstones, archives.
     pub other: Tally,
@@ -90,7 +90,7 @@ impl Sum for Stats {
     }
 }
 
-/// What one tenant has stored.
+/// Counts a tenant's objects and bytes.
 pub async fn stats(store: &TenantStore) -> Result<Stats> {
     let (content, catalog) = futures::future::try_join(
         list_all(&*store.bucket, &layout::content(&store.tenant), Depth::All),
@@ -156,7 +156,7 @@ impl Stats {
     }
 }
 
-/// Which record a key of the catalog names: `snapshots/<tenant>/<profile>/<major>/snap-<id>.json`.
+/// The record of a key of the catalog: `snapshots/<tenant>/<profile>/<major>/snap-<id>.json`.
 fn record_at(store: &TenantStore, key: &Key) -> Option<(Lineage, RecordId)> {
     let id = layout::record_of(key)?;
     let below = key.as_str().strip_prefix(layout::snapshots(&store.tenant).as_str())?;

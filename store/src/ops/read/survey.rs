@@ -72,7 +72,7 @@ struct Seen<T> {
     value: T,
 }
 
-/// Which object of a lineage a key names.
+/// The object of a lineage that a key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ObjectKind {
     Record(RecordId),

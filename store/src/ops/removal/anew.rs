@@ -1,4 +1,4 @@
-//! Takes a tombstone away, so that a profile or a tenant can begin anew.
+//! Removes a tombstone, so that a profile or a tenant can begin anew.
 //!
 //! Only when nothing else is left. Where a store removes objects without a condition, a removal
 //! of the last collection may arrive late: there it waits for as long as that may take.
@@ -12,7 +12,7 @@ use crate::{
     name::{ProfileName, Tenant},
 };
 
-/// What came of it.
+/// The outcome of the attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anew {
     /// The tombstone is gone.

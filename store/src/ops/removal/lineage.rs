@@ -1,4 +1,4 @@
-//! Ends all that a lineage has, once its pointer names nothing and nobody may move it.
+//! Ends all records of a lineage, once its pointer names nothing and nobody may move it.
 
 use std::collections::HashSet;
 
@@ -18,10 +18,10 @@ use crate::{
 };
 
 const RECORDS_AT_ONCE: usize = 8;
-/// Whoever writes its record at the same time has ended soon.
+/// A process that writes its record at the same time has ended soon.
 const ATTEMPTS: u32 = 16;
 
-/// What could not go yet.
+/// The snapshots that could not go yet.
 #[derive(Debug, Default)]
 pub struct Left {
     /// The snapshots that somebody reads, each with the reason.
@@ -80,8 +80,8 @@ async fn end_record(handle: &LineageHandle, id: RecordId, reason: &str) -> Resul
     Err(Error::Conflict { what: format!("record {id} of {}", handle.lineage()) })
 }
 
-/// All archives but those of snapshots that are still there, whoever has stored them. Manifests
-/// first: what has a manifest has an archive.
+/// Removes all archives, of any program, but those of snapshots that are still there. Manifests
+/// go first, so that a manifest always has its archive.
 async fn remove_archives(handle: &LineageHandle) -> Result<()> {
     let (store, lineage) = (handle.store(), handle.lineage());
     let (listed, _) = list_all(&*store.bucket, &layout::lineage(lineage), Depth::Children).await?;

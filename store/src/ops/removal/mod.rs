@@ -1,14 +1,14 @@
 //! Deletes a whole profile, or all profiles of a tenant.
 //!
-//! 1. Look: who holds a lock, which sessions build on a snapshot, who reads one. Anybody stops it.
+//! 1. Look for holders of locks, sessions that build on a snapshot, and readers. Any of them stops it.
 //! 2. The tombstone is written: from then on nobody makes a first snapshot current.
-//! 3. What there is is listed, and every pointer is emptied: whoever had claimed one is fenced off,
-//!    and no reader, of whatever program, is led to what goes.
+//! 3. All objects are listed, and every pointer is emptied: holders of claims are fenced off,
+//!    and no reader, of any program, is led to objects that go.
 //! 4. Records end: snapshots become tombstones with their archives, as when each is deleted by
 //!    itself, and writes are revoked. Then all other archives go.
 //! 5. Collections do the rest, and leave the tombstone alone: see [`gc`](super::gc).
 //!
-//! Killed anywhere, the same command goes on, and so does a collection with what has no pointer.
+//! Killed anywhere, the same command goes on, and so does a collection with lineages without a pointer.
 //! A writer that comes in between either finds the tombstone or is found in step 3: it is refused,
 //! or its snapshot goes, whole, with the others.
 
@@ -34,23 +34,23 @@ use crate::{
     name::ProfileName,
 };
 
-/// Who deletes, why, and what they know better.
+/// The order to delete: its author, its reason, and the sessions to ignore.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// In whose name it is done.
     pub actor: Actor,
-    /// Who decided it, as this host calls them.
+    /// The person who decided it, by their name on this host.
     pub user: String,
     /// Why, in their words.
     pub reason: String,
-    /// Sessions that nobody will finish: what they build on goes.
+    /// Sessions that nobody will finish: their snapshots go.
     pub ignored: Vec<RecordId>,
-    /// Which rules hold; all, outside of tests.
+    /// The rules that hold; all, outside of tests.
     pub rules: Rules,
 }
 
 impl Order {
-    /// What a tombstone says of this, if it goes as the survey found it.
+    /// The tombstone's account of this order, if all goes as the survey found it.
     pub async fn deletion(&self, store: &TenantStore, survey: &Survey) -> Deletion {
         let at_ms = clock::of_store(store).await.unwrap_or_else(clock::unix_ms);
         let Actor { run_id, host, .. } = &self.actor;
@@ -71,7 +71,7 @@ impl Order {
         }
     }
 
-    /// Fails if somebody uses what the survey found.
+    /// Fails if somebody uses anything that the survey found.
     pub fn allow(&self, survey: &Survey) -> Result<()> {
         if let Some((lineage, holder)) = survey.holders.first() {
             return Err(Error::LockHeld { lineage: lineage.to_string(), holder: Box::new(holder.clone()) });
@@ -122,7 +122,7 @@ pub async fn profile(
     Ok((begun, left))
 }
 
-/// Deletes what a profile has, once a tombstone says that it goes: its own, or its tenant's.
+/// Deletes all content of a profile, once a tombstone says that it goes: its own, or its tenant's.
 pub async fn contents(
     store: &TenantStore,
     name: &ProfileName,

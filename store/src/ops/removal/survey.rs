@@ -1,4 +1,4 @@
-//! `Survey` lists all there is of a profile, or of several, and who uses it.
+//! `Survey` lists everything that profiles have in the store, and the processes that use it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,7 +20,7 @@ use crate::{
 /// A session that builds on a snapshot, or a reader of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Whose snapshot is kept.
+    /// The lineage of the snapshot that is kept.
     pub lineage: Lineage,
     /// The record that is kept.
     pub record: RecordId,
@@ -37,11 +37,11 @@ pub struct Survey {
     pub majors: BTreeSet<ChromeMajor>,
     /// How many snapshots.
     pub snapshots: u64,
-    /// What was stored for them.
+    /// The bytes that were stored for them.
     pub stored_bytes: u64,
     /// The names that operators gave some of them.
     pub tags: BTreeSet<String>,
-    /// Archives in the store, whoever stored them.
+    /// Archives in the store, of any program.
     pub archives: u64,
     /// Archives that another program has stored.
     pub foreign: u64,
@@ -51,7 +51,7 @@ pub struct Survey {
     pub damaged: u64,
     /// Snapshots that are being stored.
     pub writes: u64,
-    /// Who holds a lock now.
+    /// The present holders of locks.
     pub holders: Vec<(Lineage, Holder)>,
     /// Readers and sessions that keep a snapshot.
     pub unfinished: Vec<Unfinished>,

@@ -9,7 +9,7 @@ use crate::{
     format::{event::Actor, record::Record},
 };
 
-/// What became of a snapshot that was to go.
+/// The outcome for a snapshot that was to go.
 #[derive(Debug)]
 pub enum Applied {
     /// It is gone.
@@ -20,7 +20,7 @@ pub enum Applied {
     Changed,
 }
 
-/// Removes what the plan removes, oldest first, and says what became of each. A snapshot
+/// Removes the snapshots that the plan removes, oldest first, and tells each outcome. A snapshot
 /// that was tagged after the plan was made stays.
 pub async fn apply<'a>(
     store: &TenantStore,

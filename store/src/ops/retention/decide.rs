@@ -1,4 +1,4 @@
-//! Applies the rules to snapshots. Pure.
+//! `plan` applies the rules of retention to snapshots. Pure.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,7 +17,7 @@ use crate::{
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What becomes of each of these snapshots, newest first within a profile.
+/// Decides about each of these snapshots, newest first within a profile.
 pub fn plan(survey: Survey, policy: impl Fn(&Lineage) -> Policy, limits: Limits) -> Vec<Decision> {
     let Survey { snapshots, now_ms } = survey;
     let mut by_lineage: BTreeMap<Lineage, Vec<Snapshot>> = BTreeMap::new();
@@ -57,7 +57,7 @@ impl Profile {
         Self { decisions: decisions.collect(), policy, now_ms }
     }
 
-    /// Age before count, count before size; what one rule removes, the next does not count.
+    /// Age before count, count before size; a snapshot that one rule removes does not count for the next.
     fn decide(mut self) -> Vec<Decision> {
         if let Some(keep) = self.policy.keep {
             let newest = match keep {
@@ -134,7 +134,7 @@ impl Profile {
     }
 }
 
-/// What keeps a snapshot from every rule.
+/// The reason that keeps a snapshot from every rule.
 fn protects(snapshot: &Snapshot, policy: &Policy, now_ms: u64) -> Option<Why> {
     match &snapshot.standing {
         Standing::Current => return Some(Why::Current),
@@ -178,7 +178,7 @@ fn counts(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Keep(why) if !matches!(why, Why::HeldBack { .. } | Why::WorkInProgress { .. }))
 }
 
-/// What a tenant's profiles have together, oldest first whosoever it is.
+/// Applies the limits of all profiles together: the oldest snapshot goes first, whichever profile it is of.
 fn limit(decisions: &mut [Decision], limits: Limits) {
     if let Some(most) = limits.max_count {
         let kept = decisions.iter().filter(|decision| counts(&decision.verdict));
@@ -221,7 +221,7 @@ fn shrink(decisions: &mut [Decision], most: u64, rule: impl Fn(u64) -> Rule) {
     }
 }
 
-/// What some snapshots need of their packs. Of two that share a pack it is not known which
+/// The packs that some snapshots need. Of two snapshots that share a pack it is not known which
 /// chunks they share, so the larger need stands for both: an estimate, and never too high.
 #[derive(Debug, Default)]
 pub(super) struct Weight {

@@ -1,12 +1,12 @@
 //! Decides by rules which snapshots stay and which go.
 //!
-//! [`plan`] is a pure function of what there is and the rules: it says of every snapshot
-//! whether it stays, and why. What time it is, how old a snapshot is and which is newer is told
-//! by the store's clock and by which was built on which; a host's clock decides nothing. [`apply`] carries a plan out, and looks again at
-//! each snapshot before it goes: what was tagged, mounted or made current meanwhile stays.
+//! [`plan`] is a pure function of the snapshots and the rules: it says of every snapshot whether it stays,
+//! and why. The store's clock and the parents of snapshots tell the time, their ages and their order; a
+//! host's clock decides nothing. [`apply`] carries a plan out, and looks again at each snapshot before it
+//! goes: one that was tagged, mounted or made current meanwhile stays.
 //!
-//! Never removed, whatever the rules: the current snapshot, mounted ones, those that unfinished
-//! sessions build on, tagged ones, the last one of a profile, and everything of a profile whose pointer another program moved.
+//! Never removed by any rule: the current snapshot, mounted ones, those that unfinished sessions build on,
+//! tagged ones, the last one of a profile, and everything of a profile whose pointer another program moved.
 //! One that was held back waits for [`HELD_BACK_FOR`] for somebody to decide about it, if it is
 //! among the newest [`HELD_BACK_MOST`] such; until then no rule counts it, so that it takes no
 //! other's place.
@@ -33,8 +33,8 @@ use crate::{
     name::Lineage,
 };
 
-/// How long a snapshot that was held back, or that a run has left as its work in progress, stays whatever the rules
-/// say: long enough to be looked at after a weekend and a holiday.
+/// How long no rule removes a snapshot that was held back, or that a run has left as its work in
+/// progress: long enough to be looked at after a weekend and a holiday.
 pub const HELD_BACK_FOR: Duration = Duration::from_secs(7 * 86_400);
 /// Of a profile, only so many of them, the newest: one that is held back every few minutes
 /// must not fill the store.
@@ -43,7 +43,7 @@ pub const HELD_BACK_MOST: usize = 3;
 /// A snapshot as the rules see it.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Whose snapshot it is.
+    /// The lineage of the snapshot.
     pub lineage: Lineage,
     /// Its record.
     pub record: RecordId,
@@ -66,7 +66,7 @@ pub struct Snapshot {
     pub packs: Vec<PackUse>,
 }
 
-/// What protects a snapshot whatever the rules say.
+/// The protection of a snapshot from every rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Nothing does.
@@ -86,10 +86,10 @@ pub(crate) enum Standing {
     Disputed,
 }
 
-/// What becomes of one snapshot.
+/// The decision about one snapshot.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// Which one.
+    /// The snapshot.
     pub snapshot: Snapshot,
     /// Whether it stays.
     pub verdict: Verdict,
@@ -132,7 +132,7 @@ pub enum Why {
         /// How much longer it stays for that.
         days_left: u64,
     },
-    /// Nobody has decided yet what becomes of it.
+    /// Nobody has decided about it yet.
     HeldBack {
         /// Why it was held back.
         word: String,

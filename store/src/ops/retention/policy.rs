@@ -13,7 +13,7 @@ pub struct Policy {
     pub tagged_for: Option<Duration>,
     /// How old a snapshot may be.
     pub max_age: Option<Duration>,
-    /// Applied to what `max_age` leaves.
+    /// Applied to the snapshots that `max_age` leaves.
     pub max_count: Option<u64>,
     /// How many of those that were taken without being asked for.
     pub auto: Option<u64>,
@@ -35,7 +35,7 @@ pub enum Keep {
     Newest(u64),
 }
 
-/// What a tenant's profiles may have together.
+/// The limits of a tenant's profiles together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// How many snapshots.

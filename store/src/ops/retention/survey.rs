@@ -1,4 +1,4 @@
-//! `Survey` lists the snapshots as the rules want to see them.
+//! `Survey` lists the snapshots with the facts that retention rules need.
 
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -24,12 +24,12 @@ use crate::{
 
 const LINEAGES_AT_ONCE: usize = 8;
 
-/// What there is, and when that was, by the store's clock.
+/// The snapshots, and the time of the store's clock.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
     /// The snapshots of all lineages that were looked at.
     pub snapshots: Vec<Snapshot>,
-    /// What the store's clock said meanwhile.
+    /// The time of the store's clock meanwhile.
     pub now_ms: u64,
 }
 
@@ -64,7 +64,7 @@ pub async fn lineage(store: &TenantStore, lineage: &Lineage) -> Result<Survey> {
     Ok(of_lineage(lineage, seen, &pinned))
 }
 
-/// What is stored of a profile: its live records, its lock and its pointer.
+/// The objects of a profile: its live records, its lock and its pointer.
 struct Seen {
     live: Vec<(Record, Stamp)>,
     handle: LineageHandle,

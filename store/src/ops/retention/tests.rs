@@ -1,3 +1,5 @@
+//! These tests apply every rule of retention, alone and together.
+
 use std::time::Duration;
 
 use super::*;
@@ -55,7 +57,7 @@ fn decided(snapshots: Vec<Snapshot>, policy: Policy) -> Vec<Decision> {
     plan(now(snapshots), |_| policy.clone(), Limits::default())
 }
 
-/// Which go, by their number, and by which rule.
+/// The removed snapshots, by their number, each with its rule.
 fn removed(decisions: &[Decision]) -> Vec<(u8, Rule)> {
     let mut removed: Vec<(u8, Rule)> = decisions
         .iter()

@@ -43,7 +43,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// What is wrong with an archive.
+    /// Checks one archive.
     async fn archive(
         &mut self,
         lineage: &Lineage,

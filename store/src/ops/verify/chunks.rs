@@ -22,19 +22,19 @@ use crate::{
     progress::Tick,
 };
 
-/// How many chunks are planned together, so that what lies together is read together: all of an ordinary profile.
+/// How many chunks are planned together, so that neighbours are read together: all of an ordinary profile.
 const READ_TOGETHER: usize = 16 << 10;
 
-/// What a chunk's stored bytes should add up to.
+/// The expected checksum of a chunk's stored bytes.
 type Crc = u32;
 
-/// A fetch whose chunks were checked: how many bytes were read, and what is wrong with those
-/// that are damaged, by where they lie.
+/// A fetch whose chunks were checked: how many bytes were read, and the faults of damaged chunks, by
+/// their offset.
 type Checked = (Fetch<Crc>, Result<(u64, Vec<(u64, String)>)>);
 
 impl Check<'_> {
     /// Looks whether each chunk is where it should be, and reads those that were not read yet.
-    /// Every file is named that needs a damaged one, whoever else needs it too.
+    /// Names every file that needs a damaged one.
     pub(super) async fn chunks(
         &mut self,
         record: &Record,
@@ -71,7 +71,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Names the files that need what is wrong.
+    /// Names the files that need a faulty object.
     async fn name_files(&mut self, tree: &Arc<SnapshotTree>, name: &str) -> Result<()> {
         let mut stream = TreeStream::new(Arc::clone(tree)).await?;
         while let Some(entries) = stream.next().await? {

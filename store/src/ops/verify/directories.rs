@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use crate::{content::damage::DamagedFrames, format::pack::PackEntry, id::PackId};
 
-/// What one entry takes in memory.
+/// The memory of one entry.
 const ENTRY_BYTES: u64 = size_of::<PackEntry>() as u64;
 
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Directories {
         }
     }
 
-    /// Takes in what a pack says; `None` if that cannot be read. What was noted of it before stays.
+    /// Takes in a pack's directory; `None` if it cannot be read. Earlier notes about the pack stay.
     pub(super) fn insert(&mut self, pack: PackId, entries: Option<Vec<PackEntry>>) {
         let before = self.remove(&pack);
         self.turn += 1;
@@ -114,7 +114,7 @@ impl Directories {
         self.packs.values().flatten().map(|known| known.checked.count()).sum()
     }
 
-    /// What is lost must be looked at again; a few more of the same pack do no harm.
+    /// Has lost frames looked at again; a few more of the same pack do no harm.
     pub(super) fn look_again_at(&mut self, lost: &DamagedFrames) {
         self.forget_unreadable();
         for pack in lost.packs() {

@@ -10,9 +10,9 @@ const NAMED_FILES: usize = 20;
 /// One thing that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// What is damaged.
+    /// The damaged object.
     pub object: String,
-    /// What is wrong with it.
+    /// The fault in it.
     pub reason: String,
     /// Short names of the snapshots that need the object.
     pub snapshots: Vec<String>,
@@ -25,7 +25,7 @@ pub struct Damage {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Findings {
     all: BTreeMap<(String, String), Finding>,
-    /// Whose they are that come next.
+    /// The lineage of the findings that come next.
     lineage: Option<Lineage>,
 }
 
@@ -41,7 +41,7 @@ impl Findings {
         self.all.is_empty()
     }
 
-    /// What is found from now on is of this lineage, or of none.
+    /// Attributes the findings from now on to this lineage, or to none.
     pub(super) fn are_of(&mut self, lineage: Option<&Lineage>) {
         self.lineage = lineage.cloned();
     }
@@ -90,7 +90,7 @@ impl Findings {
         }
     }
 
-    /// What is not among `later` ones.
+    /// The findings that are not among `later` ones.
     pub(super) fn without(mut self, later: &Self) -> Self {
         self.all.retain(|what, _| !later.all.contains_key(what));
         self

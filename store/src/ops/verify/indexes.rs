@@ -16,10 +16,10 @@ use crate::{
 
 /// How often indexes are looked at before one is said to be missing.
 const LOOKS: u32 = 3;
-/// What is larger is read when no other such index is.
+/// A larger index is read when no other such index is.
 const LARGE_BYTES: u64 = 4 << 20;
 
-/// What no index names, though snapshots need it, and indexes that cannot be read.
+/// Needed packs that no index names, and indexes that cannot be read.
 #[derive(Default)]
 pub(super) struct LostIndexes {
     pub packs: BTreeSet<PackId>,

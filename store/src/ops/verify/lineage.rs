@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Check<'_> {
-    /// What the pointer says, as it was read before the records were.
+    /// Checks the pointer, as it was read before the records were.
     pub(super) async fn pointer(
         &mut self,
         lineage: &Lineage,

@@ -1,4 +1,4 @@
-//! Checks that what is stored is what it should be, from the pointer down to every byte.
+//! Checks stored objects, from the pointer down to every byte.
 //!
 //! Everything is read from the bucket, never from a cache. One damaged object does not
 //! end the check: the rest is still looked at, and every finding names its object, the
@@ -46,23 +46,23 @@ const REQUESTS_AT_ONCE: usize = 4;
 /// How much memory a check takes unless it is told otherwise.
 pub const DEFAULT_MEMORY_BYTES: u64 = 256 << 20;
 
-/// What to look at, and how closely.
+/// The objects to check, and how closely.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Look at this snapshot alone, and at nothing else of the lineage.
     pub only: Option<RecordId>,
     /// Read and check chunks, not only where they should be.
     pub read_data: bool,
-    /// Only those of some packs, and what is marked as damaged.
+    /// Only the chunks of some packs, and those that are marked as damaged.
     pub sample: Option<Sample>,
-    /// Make good what can be, and mark the snapshots of which something is lost.
+    /// Repair damage from other copies, and mark the snapshots of which something is lost.
     pub repair: bool,
-    /// How much memory the directories of packs may take, about, and so may what is made good
+    /// How much memory the directories of packs may take, about, and so may the frames that are repaired
     /// together; the rest follows.
     pub memory_bytes: u64,
 }
 
-/// What a check has looked at, and what it found.
+/// The checked objects, and the findings.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Snapshots that were looked at.
@@ -71,28 +71,28 @@ pub struct Report {
     pub packs: u64,
     /// Chunks that were looked at.
     pub chunks: u64,
-    /// What was read for that.
+    /// Bytes that were read for that.
     pub read_bytes: u64,
-    /// What is damaged still.
+    /// The damage that remains.
     pub damage: Vec<Damage>,
-    /// What was wrong and is not any more.
+    /// The damage that was repaired.
     pub repaired: Vec<Damage>,
     /// Short names of the snapshots that are marked as damaged.
     pub marked: Vec<String>,
-    /// What was looked at.
+    /// The lineages that were looked at.
     pub lineages: Vec<Looked>,
 }
 
 /// One lineage that was looked at.
 #[derive(Clone, Debug)]
 pub struct Looked {
-    /// Which lineage.
+    /// The lineage.
     pub lineage: Lineage,
     /// Snapshots of it that were looked at.
     pub snapshots: u64,
-    /// How much of what is damaged it needs, or is its own.
+    /// How many damaged objects it needs or owns.
     pub damage: u64,
-    /// The same of what was made good.
+    /// The same of repaired faults.
     pub repaired: u64,
 }
 
@@ -156,13 +156,13 @@ struct Check<'a> {
     options: Options,
     progress: Arc<dyn Progress>,
     sizes: HashMap<PackId, u64>,
-    /// What each pack says it holds, and which chunks of it were looked at.
+    /// The directory of each pack, with the chunks that were looked at.
     directories: Directories,
     /// The packs that snapshots need.
     used: BTreeSet<PackId>,
     /// The snapshots that were looked at, each with its generation.
     looked_at: HashMap<RecordId, u64>,
-    /// Places of chunks that are not what they should be, and why.
+    /// Places of faulty chunks, and their faults.
     wrong: HashMap<(PackId, u64), String>,
     /// Everything in packs that cannot be relied on.
     lost: DamagedFrames,
@@ -199,7 +199,7 @@ impl Check<'_> {
         }
     }
 
-    /// What a snapshot is called in what is found.
+    /// The name of a snapshot in findings.
     fn name(&self, lineage: &Lineage, record: &Record) -> String {
         match self.only {
             Some(_) => record.sha256_prefix(),
@@ -298,7 +298,7 @@ impl Check<'_> {
         looked
     }
 
-    /// Reads the tree of a snapshot, and what it needs.
+    /// Reads the tree of a snapshot, and its needs.
     async fn tree(
         &mut self,
         lineage: &Lineage,

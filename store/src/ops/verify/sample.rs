@@ -6,7 +6,7 @@ use crate::id::PackId;
 /// always in the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Which part, counted from 0.
+    /// The number of the part, counted from 0.
     pub part: u64,
     /// How many parts there are.
     pub of: u64,

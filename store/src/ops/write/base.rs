@@ -112,7 +112,7 @@ impl SnapshotWriter {
     }
 
     /// Looks at the base again: since it was read, a repair may have found some of it damaged, or
-    /// have stored it elsewhere. Whoever starts one from now on finds this write under way.
+    /// have stored it elsewhere. A repair that starts from now on finds this write under way.
     pub async fn follow_base(&mut self) -> Result<()> {
         let Some(before) = &self.base else { return self.lease.look_at_packs().await };
         let now = match self.base_now(before).await? {
@@ -151,7 +151,7 @@ impl SnapshotWriter {
         }
     }
 
-    /// Fails with [`Error::WriteRevoked`] unless the base is what it was when it was read, and all its packs are
+    /// Fails with [`Error::WriteRevoked`] unless the base is still as it was read, and all its packs are
     /// there: the write has taken that for granted.
     pub fn look_at_base(&self) -> impl Future<Output = Result<()>> + use<> {
         let (store, lease, known, base) =

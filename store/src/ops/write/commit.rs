@@ -47,24 +47,24 @@ use crate::{
     progress::Progress,
 };
 
-/// What to make a snapshot of, and what to write down about it.
+/// The tree to store, and the facts to write into its record.
 #[derive(Debug)]
 pub struct Request {
     /// Where the snapshot goes.
     pub lineage: Lineage,
     /// Where the tree is seen.
     pub path: PathBuf,
-    /// What the record says that only the caller knows.
+    /// The caller's part of the record.
     pub about: About,
     /// How many threads compress.
     pub threads: usize,
-    /// What was found about the files.
+    /// The findings about the files.
     pub examined: Examined,
     /// Why the snapshot must not take the place of the current one by itself.
     pub hold_back: Option<HoldBack>,
-    /// The parts of the base's files that a mount of it read first; without any, what the base says.
+    /// The parts of the base's files that a mount of it read first; without any, the base's own plan.
     pub first_reads: StartupRanges,
-    /// What is probably read first, where no mount has shown it; without one, nothing is laid out for that.
+    /// Guesses the first reads, where no mount has shown them; without it, chunks are not ordered by them.
     pub guess: Option<Guess>,
     /// How much the tenant may have stored when this is done; more is refused.
     pub quota_bytes: Option<u64>,
@@ -72,7 +72,7 @@ pub struct Request {
     pub flip_id: FlipId,
     /// How it is published before the pointer is moved to it; without, it is not.
     pub archive: Option<publish::PublishJob>,
-    /// The snapshot of an earlier state of the same changes, if there is one: what it has stored is not stored again.
+    /// An earlier snapshot of the same changes, if there is one: its chunks are not stored again.
     pub earlier: Option<Base>,
     /// Takes for granted that the base is as it was read, and looks at it while metadata is uploaded. If it is not,
     /// the write ends as if it had been revoked, and must begin anew without this.
@@ -88,7 +88,7 @@ pub struct Base {
     pub tree: Arc<SnapshotTree>,
 }
 
-/// A snapshot that was stored, as whoever goes on from it wants it.
+/// A snapshot that was stored, for a mount that goes on from it.
 #[derive(Debug)]
 pub struct Stored {
     /// The record of the snapshot.
@@ -99,8 +99,8 @@ pub struct Stored {
     pub untold: Option<Event>,
 }
 
-/// Stores what `changes` make of `base` and moves the pointer to it by `hold`; without one, no pointer is moved.
-/// `files` gives the content of the files whose content must be read. `intend` is told the record before it becomes a snapshot.
+/// Stores `base` with `changes` and moves the pointer to the result by `hold`; without one, no pointer is
+/// moved. `files` reads the changed content. `intend` is told the record before it becomes a snapshot.
 #[expect(
     clippy::too_many_arguments,
     reason = "each is another party's: the caller's, the mount's, the store's"
@@ -127,7 +127,7 @@ pub async fn commit(
     progress.begin("commit", changes.len() as u64, changes.iter().map(TreeChange::bytes).sum());
     let mut totals = base.as_ref().map(|base| Totals::before(&base.record)).unwrap_or_default();
     totals.counts.skipped = skipped.total();
-    let plan = write::Plan {
+    let parameters = write::WriteParameters {
         lineage: &request.lineage,
         about: request.about.clone(),
         totals,
@@ -139,12 +139,12 @@ pub async fn commit(
         base.map_or_else(|| Ok(ReadBase::default()), |base| ReadBase::by_need(base.record, base.tree))
     };
     let told = Arc::clone(&progress);
-    let (writer, _) = SnapshotWriter::begin(store, plan, read, progress).await?;
+    let (writer, _) = SnapshotWriter::begin(store, parameters, read, progress).await?;
     let changed = changes.iter().filter(|change| change.file().is_some()).count() as u64;
     let mut source = MountSource { store, request: &request, writer, hold, capturing: Duration::ZERO };
     let began = Instant::now();
     let written = Box::pin(source.write(changes, files, intend)).await;
-    let Ended { mut record, held_back, mut stored, verified } = source.writer.end(written).await?;
+    let CommitOutcome { mut record, held_back, mut stored, verified } = source.writer.end(written).await?;
     let capture = source.capturing;
     let mut phases = Phases { capture, upload: began.elapsed().saturating_sub(capture), ..Phases::default() };
     let began = Instant::now();
@@ -182,12 +182,13 @@ pub async fn commit(
     Ok((report, stored))
 }
 
-struct Ended {
+/// The outcome of a commit's write, before the pointer is moved.
+struct CommitOutcome {
     record: Record,
     held_back: Option<HoldBack>,
     /// `None` if nothing has changed.
     stored: Option<Stored>,
-    /// What a flip must look at was looked at.
+    /// Proof that the flip may be tried, if its checks were made.
     verified: Option<VerifiedFlip>,
 }
 
@@ -207,7 +208,7 @@ impl MountSource<'_> {
         changes: Vec<TreeChange>,
         files: Arc<dyn Files + Send>,
         intend: impl AsyncFnOnce(RecordId) -> Result<()>,
-    ) -> Result<Ended> {
+    ) -> Result<CommitOutcome> {
         let request = self.request;
         let places = self.first_reads().await;
         self.writer.learn_base(changes.iter().flat_map(TreeChange::pieces));
@@ -233,7 +234,7 @@ impl MountSource<'_> {
             && super::snapshot::snapshot_id(base) == Some(new.id)
             && self.holds_all(base, &rewritten, ingested).await
         {
-            return Ok(Ended { record: base.clone(), held_back: None, stored: None, verified: None });
+            return Ok(CommitOutcome { record: base.clone(), held_back: None, stored: None, verified: None });
         }
         // From here on the lease exists, so what is barred is known.
         let record = self.writer.open().await?;
@@ -283,7 +284,7 @@ impl MountSource<'_> {
         // The next mount on this host finds it here. Nobody waits for that.
         tokio::task::spawn_blocking(move || kept.remember(&store, id, generation));
         let stored = Some(Stored { record: record.clone(), tree, untold: None });
-        Ok(Ended { record, held_back, stored, verified })
+        Ok(CommitOutcome { record, held_back, stored, verified })
     }
 
     /// The tree that the changes make of the base. If the base's segments were moved since it was read, they are
@@ -325,7 +326,7 @@ impl MountSource<'_> {
         rewritten.filter(|(_, (entry, _))| is_hit(entry)).map(|(number, _)| number).collect()
     }
 
-    /// What is read first, by the mount that commits, or else by those before it.
+    /// The ranges that the mount that commits read first, or else the mounts before it.
     async fn first_reads(&self) -> StartupRanges {
         match (self.writer.base(), self.writer.base_tree()) {
             (Some(base), Some(tree)) if self.request.first_reads.is_empty() => {
@@ -336,7 +337,7 @@ impl MountSource<'_> {
     }
 }
 
-/// The changed files of a tree, and what is needed to store them.
+/// The changed files of a tree, and the means to store them.
 struct Rewritten {
     files: Arc<dyn Files + Send>,
     /// Each with its number among the files.
@@ -363,7 +364,7 @@ impl Rewritten {
         Self { files, entries, first: First::of(&places, guess, &put), ingest, threads }
     }
 
-    /// Stores what is new of those that are `chosen`, by number; blocking. With the extents of each, and
+    /// Stores the new chunks of the `chosen` files, by number; blocking. Returns the extents of each, and
     /// how much was stored so far.
     fn store(&self, chosen: &[usize]) -> Result<(Vec<Vec<Extent>>, Ingested)> {
         let extents = match chosen.is_empty() {
@@ -374,7 +375,7 @@ impl Rewritten {
     }
 }
 
-/// Changed files of a tree whose names say what of them is read first.
+/// Changed files of a tree whose names tell which parts of them are read first.
 struct Laid<'a> {
     rewritten: &'a Rewritten,
     chosen: &'a [usize],

@@ -2,7 +2,7 @@
 //!
 //! A commit that a collection ran beside may have published references to packs which that
 //! collection had just emptied. They are pardoned in time; until then nothing may refer to
-//! them anew, so whoever builds on that commit takes their frames into packs of its own.
+//! them anew, so a write that builds on that commit takes their frames into packs of its own.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -33,10 +33,10 @@ use crate::{
 };
 
 impl SnapshotWriter {
-    /// As [`follow_base`](Self::follow_base), for a source that has the chunks of `tree` from nowhere but the base.
-    /// The root of the base is read anew if it is not what it was: chunks were moved since, by a collection
-    /// or by a repair that had a good copy, or the packs that hold them are about to go. The chunks that may not
-    /// be referred to even where they are now, but are still there, are copied.
+    /// As [`follow_base`](Self::follow_base), for a source that has the chunks of `tree` from nowhere but the
+    /// base. The root of the base is read anew if it is another by now: chunks were moved since, by a
+    /// collection or by a repair that had a good copy, or the packs that hold them are about to go. Chunks
+    /// that are there, but may not be referred to even at their new place, are copied.
     pub async fn follow_base_or_copy(&mut self, tree: &mut NewTree) -> Result<Ingested> {
         let Some(before) = self.base.clone() else {
             self.lease.look_at_packs().await?;
@@ -116,8 +116,8 @@ impl SnapshotWriter {
         Ok(moved)
     }
 
-    /// The chunks that this write neither stores nor may refer to, once each, with their length. A damaged chunk
-    /// stays so: whoever builds on it has no other.
+    /// The chunks that this write neither stores nor may refer to, once each, with their length. A damaged
+    /// chunk stays so: a write that builds on it has no other.
     pub(super) async fn not_in_base(&self, tree: &mut NewTree) -> Result<BTreeMap<ChunkId, u32>> {
         let is_not_lost = |known: &DedupIndex, id: &ChunkId| known.locate_lost(id).is_none();
         Ok(self.lacking_in(tree, is_not_lost).await?.into_iter().collect())

@@ -18,7 +18,7 @@ use crate::{
     tree::walk::Skipped,
 };
 
-/// What a tree amounts to.
+/// The totals of a tree.
 #[derive(Clone, Debug, Default)]
 pub(in crate::ops) struct Totals {
     pub counts: Counts,
@@ -26,7 +26,7 @@ pub(in crate::ops) struct Totals {
 }
 
 impl Totals {
-    /// What the base amounts to: changes are counted from there.
+    /// The totals of the base: changes are counted from there.
     pub fn before(base: &Record) -> Self {
         let Counts { files, directories, symlinks, hard_links, .. } = base.counts;
         let counts = Counts { files, directories, symlinks, hard_links, ..Counts::default() };
@@ -112,7 +112,7 @@ pub(super) fn draft(
     }
 }
 
-/// The tag that says what it is from the moment it is a snapshot.
+/// The tag that marks the record as work in progress from the moment it is a snapshot.
 fn in_progress(by: Actor) -> (String, Tag) {
     (WIP.to_owned(), Tag { tagged_at_ms: clock::unix_ms(), by, unknown: Unknown::new() })
 }

@@ -1,9 +1,10 @@
-//! Refers to what a snapshot has stored of an earlier state of the same changes.
+//! Refers to the chunks that an earlier snapshot of the same changes has stored.
 //!
-//! Work in progress is stored again and again, and most of it is what it was the last time. The snapshot of that time is
-//! no base: the tree is not compared with it, and it may be deleted as soon as this one is stored. So its chunks are looked
-//! up before the lease exists, and once it does, the snapshot is looked at again, after what is condemned and with the
-//! same consequences as the base. If it does not stand as it was read, the files that need its chunks are stored again.
+//! Work in progress is stored again and again, and most of it is the same as the last time. The earlier
+//! snapshot is no base: the tree is not compared with it, and it may be deleted as soon as this one is
+//! stored. So its chunks are looked up before the lease exists, and once it does, the snapshot is looked at
+//! again, after the condemned documents and with the same consequences as the base. If it does not stand as
+//! it was read, the files that need its chunks are stored again.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +42,7 @@ impl SnapshotWriter {
         }
     }
 
-    /// Makes sure of what was found in the snapshot of an earlier state, now that the lease exists.
+    /// Makes sure of the chunks found in the earlier snapshot, now that the lease exists.
     pub async fn follow_earlier(&self, earlier: &Record) -> Result<()> {
         if self.known.uses_earlier() {
             self.lease.look_at_packs().await?;

@@ -35,17 +35,17 @@ pub(in crate::ops) struct Finished {
     pub taken_over: TakenOver,
 }
 
-/// What is done while a write ends.
+/// The work that goes on beside the end of a write.
 pub(super) struct Beside<'a, F> {
-    /// Whose flip is verified while the record becomes live.
+    /// The lock whose flip is verified while the record becomes live.
     pub hold: Option<&'a Hold>,
-    /// What happens while the metadata is uploaded. Unless it succeeds, the record does not become live.
+    /// Runs while the metadata is uploaded. Unless it succeeds, the record does not become live.
     pub uploading: F,
 }
 
 impl SnapshotWriter {
     /// Stores the metadata once all packs are durable, then makes the record live. `describe`
-    /// fills in what only the source knows.
+    /// fills in the facts that only the source knows.
     pub async fn finish(&mut self, tree: NewTree, describe: impl FnOnce(&mut Record)) -> Result<Finished> {
         Box::pin(self.finish_planned(tree, None, describe)).await
     }
@@ -61,7 +61,7 @@ impl SnapshotWriter {
         self.finish_beside(tree, places, beside, describe).await.map(|(finished, _)| finished)
     }
 
-    /// The same, and what else must be done meanwhile, so that nobody waits for it by itself.
+    /// The same, with other work meanwhile, so that nobody waits for it by itself.
     pub(super) async fn finish_beside(
         &mut self,
         mut tree: NewTree,
@@ -142,16 +142,16 @@ impl SnapshotWriter {
         taken_over
     }
 
-    /// The index in the store names these packs from now on. What may not be referred to is no use
+    /// The index in the store names these packs from now on. Chunks that may not be referred to are no use
     /// to anybody. All before the record is live: a note about a snapshot's packs would outlive
-    /// what a check finds out about them.
+    /// the findings of a check about them.
     fn forget(&self, indexed: Vec<PackId>) {
         let useless = self.known.unfinished().packs().filter(|pack| self.known.is_barred(pack));
         unfinished::forget(&self.store, indexed.into_iter().chain(useless));
     }
 }
 
-/// The plan for what is read first. It is a hint: a tree that cannot be read for it has none.
+/// The plan of first reads. It is a hint: a tree that cannot be read for it has none.
 async fn planned(places: Option<&StartupRanges>, tree: &SnapshotTree) -> Startup {
     let Some(places) = places else { return Startup::default() };
     places.plan_in(tree).await.unwrap_or_else(|error| {

@@ -11,10 +11,10 @@ use crate::{
 pub(super) struct IndexLoading {
     /// How many bytes of the indexes to look at.
     budget: u64,
-    /// What was loaded, without the locations.
+    /// Loads the indexes; its locations are handed over elsewhere.
     task: Option<JoinHandle<Loaded>>,
     loaded: Loaded,
-    /// Whether what is known of the indexes was there once the lease existed.
+    /// Whether the index entries known here were there once the lease existed.
     is_sure: bool,
 }
 
@@ -34,13 +34,13 @@ impl IndexLoading {
         (Self { budget, task: Some(task), loaded: Loaded::default(), is_sure: false }, receiver)
     }
 
-    /// Whether nothing was found by what the indexes said before the lease existed.
+    /// Whether no chunk was found by an index as it was before the lease existed.
     pub(super) fn is_sure(&self, known: &DedupIndex) -> bool {
         self.is_sure || !known.uses_index()
     }
 
-    /// Looks at the indexes again, once the lease exists, if anything was found by them: a repair may
-    /// have taken out since what is lost.
+    /// Looks at the indexes again, once the lease exists, if any entry of them was used: a repair may
+    /// have taken lost chunks out since.
     pub(super) async fn follow(&mut self, store: &TenantStore, known: &DedupIndex) -> Result<()> {
         if self.is_sure(known) {
             return Ok(());
@@ -57,7 +57,7 @@ impl IndexLoading {
         Ok(())
     }
 
-    /// What was used of them, if they have arrived.
+    /// The use that was made of them, if they have arrived.
     pub(super) async fn used(self) -> IndexUse {
         match self.task {
             Some(task) if task.is_finished() => task.await.map(|loaded| loaded.used).unwrap_or_default(),

@@ -1,9 +1,9 @@
-//! Asks whether the segments that a new tree has of its base may stay as they are, and opens those that may not.
+//! Decides which segments of the base a new tree may keep, and opens the others.
 //!
-//! A root says which packs a segment's chunks lie in. If the write may refer to all of them, it may refer to the
-//! segment, whatever chunks that names. Else the segment is read, and its chunks are located one by one, like those of
-//! a segment that was cut anew. Nothing here asks earlier than the chunks were asked for: the lease exists, what is
-//! condemned was read, and whether packs are there is asked after that.
+//! A root says which packs a segment's chunks lie in. If the write may refer to all of them, it may refer to
+//! the segment, without a look at its chunks. Else the segment is read, and its chunks are located one by
+//! one, like those of a segment that was cut anew. Nothing here asks earlier than the chunks were asked for:
+//! the lease exists, the condemned documents were read, and only then does it ask whether packs are there.
 
 use std::{collections::HashSet, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! `SnapshotWriter` stores one snapshot, whatever its files come from.
+//! `SnapshotWriter` stores one snapshot, from any source of files.
 //!
 //! It looks up which chunks are stored already, holds the write's lease, uploads packs, follows the
 //! base if others move or lose parts of it meanwhile, and in the end makes the record live. A source
@@ -57,8 +57,8 @@ pub(super) enum Barred {
     LeaseFirst,
 }
 
-/// What is known of a write before it begins.
-pub(super) struct Plan<'a> {
+/// The facts that are known of a write before it begins.
+pub(super) struct WriteParameters<'a> {
     pub lineage: &'a Lineage,
     pub about: About,
     pub totals: Totals,
@@ -88,29 +88,36 @@ impl SnapshotWriter {
     /// Makes a writer, and gives the entries of the base. Nothing is written yet.
     pub async fn begin(
         store: &TenantStore,
-        plan: Plan<'_>,
+        parameters: WriteParameters<'_>,
         base: impl Future<Output = Result<ReadBase>>,
         progress: Arc<dyn Progress>,
     ) -> Result<(Self, Vec<Entry>)> {
-        let (index, arriving) = match plan.barred {
+        let (index, arriving) = match parameters.barred {
             Barred::Reread { index_budget } => {
                 let (index, arriving) = IndexLoading::begin(store, index_budget);
                 (Some(index), Some(arriving))
             }
             Barred::Copy | Barred::LeaseFirst => (None, None),
         };
-        let resumes = !matches!(plan.barred, Barred::Copy);
+        let resumes = !matches!(parameters.barred, Barred::Copy);
         let (base, unfinished) = futures::future::join(base, unfinished(store, resumes)).await;
         let ReadBase { record: base, tree: base_tree, entries, locations } = base?;
         let lost = base.as_ref().map(lost_of).unwrap_or_default();
         let known = Arc::new(DedupIndex::new(locations, arriving).without(lost).beside(unfinished?));
-        let draft = draft(store, plan.lineage, plan.about, base.as_ref(), plan.totals, plan.source);
-        let lease = WriteLease::new(store.clone(), plan.lineage.clone(), draft, Arc::clone(&known));
-        let lease = match plan.barred {
+        let draft = draft(
+            store,
+            parameters.lineage,
+            parameters.about,
+            base.as_ref(),
+            parameters.totals,
+            parameters.source,
+        );
+        let lease = WriteLease::new(store.clone(), parameters.lineage.clone(), draft, Arc::clone(&known));
+        let lease = match parameters.barred {
             Barred::LeaseFirst => lease.listing_packs(),
             Barred::Reread { .. } | Barred::Copy => lease,
         };
-        let lease = Arc::new(lease.within(plan.quota_bytes).kept());
+        let lease = Arc::new(lease.within(parameters.quota_bytes).kept());
         let gate = Arc::clone(&lease) as Arc<dyn WriteSession>;
         let uploader = Uploader::new(store.clone(), gate, Arc::clone(&progress));
         let uploader = Arc::new(if resumes { uploader.noting() } else { uploader });
@@ -181,7 +188,7 @@ impl SnapshotWriter {
         self.uploader.finish().await.map(drop)
     }
 
-    /// What was used of the tenant's indexes, if they have arrived.
+    /// The use that was made of the tenant's indexes, if they have arrived.
     pub async fn index_use(&mut self) -> IndexUse {
         match self.index.take() {
             Some(index) => index.used().await,

@@ -1,3 +1,5 @@
+//! These tests write, read, copy and damage stat caches.
+
 use super::*;
 use crate::{
     format::tree::{Kind, Time},
@@ -113,7 +115,7 @@ fn what_comes_before_a_damaged_block_is_known() {
     assert!(!is_whole && some.len() > 1000 && some.len() < 20_000, "{}", some.len());
 }
 
-/// A copy with changes has what a cache has that is written from scratch.
+/// A copy with changes equals a cache that is written from scratch.
 #[test]
 fn a_copy_has_everything_but_what_is_changed() {
     let bytes = many();

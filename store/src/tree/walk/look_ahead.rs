@@ -1,7 +1,7 @@
-//! `LookAhead` looks at the entries of a directory on several threads, a bounded number ahead of whoever takes them.
+//! `LookAhead` reads a directory's entries on several threads, a bounded number ahead of the walk.
 //!
-//! Threads always look at what comes next in the order of the tree. Whoever waits for a part that nobody has begun
-//! looks at it itself, so that the bound keeps nobody waiting for ever.
+//! Threads always look at the next part in the order of the tree. A caller that waits for a part that no
+//! thread has begun looks at it itself, so that the bound keeps nobody waiting for ever.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -33,7 +33,7 @@ const BATCH: usize = 128;
 #[derive(Debug)]
 pub(super) struct Looked {
     pub entry: Entry,
-    /// If it is a regular file: what it is, and whether it has other names.
+    /// If it is a regular file: its state, and whether it has other names.
     pub file: Option<(FoundFile, bool)>,
     /// If it is a directory: the number of its folder.
     pub folder: Option<usize>,
@@ -44,14 +44,14 @@ pub(super) struct LookAhead<'a> {
     exclude: Exclude<'a>,
     /// How many entries may have been looked at that nobody has taken yet, before no more parts are begun.
     bound: usize,
-    state: Mutex<State>,
+    state: Mutex<LookAheadState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    /// What is to be done, by the first path that it is about.
-    jobs: BTreeMap<TreePath, Job>,
+struct LookAheadState {
+    /// The work to be done, by the first path that it is about.
+    jobs: BTreeMap<TreePath, LookAheadJob>,
     /// By number; one goes when all of it was taken.
     folders: HashMap<usize, Folder>,
     numbered: usize,
@@ -65,17 +65,17 @@ struct State {
 #[derive(Default)]
 struct Folder {
     is_listed: bool,
-    /// What was found, in the order of names, part after part; absent before it is there and after it was taken.
+    /// The entries, in the order of names, part after part; `None` until they are found, and once taken.
     parts: Vec<Option<Vec<Looked>>>,
 }
 
-enum Job {
+enum LookAheadJob {
     List(usize),
-    Look(Part),
+    Look(NameBatch),
 }
 
 /// Some entries of a folder, to be looked at through its handle.
-struct Part {
+struct NameBatch {
     folder: usize,
     part: usize,
     path: Arc<TreePath>,
@@ -83,20 +83,22 @@ struct Part {
     names: Vec<Box<[u8]>>,
 }
 
-impl State {
+impl LookAheadState {
     fn add_folder(&mut self, path: TreePath) -> usize {
         let folder = self.numbered;
         self.numbered += 1;
         self.folders.insert(folder, Folder::default());
-        self.jobs.insert(path, Job::List(folder));
+        self.jobs.insert(path, LookAheadJob::List(folder));
         folder
     }
 
     /// Whether the next job is about this part.
     fn is_next(&self, wanted: usize, wanted_part: usize) -> bool {
         match self.jobs.first_key_value() {
-            Some((_, Job::List(folder))) => *folder == wanted,
-            Some((_, Job::Look(Part { folder, part, .. }))) => (*folder, *part) == (wanted, wanted_part),
+            Some((_, LookAheadJob::List(folder))) => *folder == wanted,
+            Some((_, LookAheadJob::Look(NameBatch { folder, part, .. }))) => {
+                (*folder, *part) == (wanted, wanted_part)
+            }
             None => false,
         }
     }
@@ -115,7 +117,7 @@ impl Drop for Ending<'_> {
 impl<'a> LookAhead<'a> {
     /// With the number of the root's folder.
     pub fn new(root: &'a RootDir, exclude: Exclude<'a>, bound: usize) -> (Self, usize) {
-        let mut state = State::default();
+        let mut state = LookAheadState::default();
         let folder = state.add_folder(TreePath::root());
         (Self { root, exclude, bound, state: Mutex::new(state), changed: Condvar::new() }, folder)
     }
@@ -124,7 +126,7 @@ impl<'a> LookAhead<'a> {
         Ending(self)
     }
 
-    /// What was left out so far.
+    /// The entries that were left out so far.
     pub fn skipped(&self) -> Skipped {
         self.state.lock().skipped
     }
@@ -176,10 +178,10 @@ impl<'a> LookAhead<'a> {
         }
     }
 
-    fn run(&self, path: TreePath, job: Job) {
+    fn run(&self, path: TreePath, job: LookAheadJob) {
         let done = match job {
-            Job::List(folder) => self.list(folder, path),
-            Job::Look(part) => self.look(part),
+            LookAheadJob::List(folder) => self.list(folder, path),
+            LookAheadJob::Look(part) => self.look(part),
         };
         if let Err(error) = done {
             self.state.lock().failed.get_or_insert(error);
@@ -209,7 +211,7 @@ impl<'a> LookAhead<'a> {
         let mut parts = Vec::new();
         while names.len() > 0 {
             let names = names.by_ref().take(BATCH).collect();
-            parts.push(Part {
+            parts.push(NameBatch {
                 folder,
                 part: parts.len(),
                 path: Arc::clone(&path),
@@ -227,7 +229,7 @@ impl<'a> LookAhead<'a> {
         let is_shared = parts.len() > 0;
         for part in parts {
             let first = joined(&part.path, &part.names[0])?;
-            state.jobs.insert(first, Job::Look(part));
+            state.jobs.insert(first, LookAheadJob::Look(part));
         }
         drop(state);
         if is_shared {
@@ -236,8 +238,8 @@ impl<'a> LookAhead<'a> {
         mine.map_or(Ok(()), |part| self.look(part))
     }
 
-    fn look(&self, part: Part) -> Result<()> {
-        let Part { folder, part, path, dir, names } = part;
+    fn look(&self, part: NameBatch) -> Result<()> {
+        let NameBatch { folder, part, path, dir, names } = part;
         let mut skipped = Skipped::default();
         let mut found = Vec::with_capacity(names.len());
         for name in names {

@@ -13,7 +13,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::*;
 
-/// What is found at a path: its kind, its size or target, and its mode.
+/// The entry at a path: its kind, its size or target, and its mode.
 type Seen = (TreePath, String, u64, u32);
 
 fn seen(found: &Found) -> Seen {

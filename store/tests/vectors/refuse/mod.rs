@@ -30,12 +30,12 @@ const LATER: &str = "pstore 9.0.0";
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Case {
     pub file: String,
-    /// What the bytes pretend to be.
+    /// The kind of object that the bytes pretend to be.
     pub read_as: String,
     pub why: String,
     /// `malformed`, `version` or `feature`.
     pub error: String,
-    /// Who the message must name.
+    /// The program that the message must name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writer: Option<String>,
 }

@@ -1,10 +1,10 @@
 //! Reads and writes much of an object past the page cache.
 //!
-//! What is stored is seldom read soon, and never by who stored it; what is read in large pieces is
-//! read once, by a restore or a collection. In the page cache it would push out what programs work
-//! with, and putting it there takes more of a processor than the disk takes to move it.
+//! An object is seldom read soon after it was stored, and never by its writer; a restore or a collection
+//! reads large pieces, and each of them once. In the page cache they would push out the files that programs
+//! work with, and putting them there takes more of a processor than the disk takes to move them.
 //!
-//! Where a file system will not have it, or only a part of a block is left, the cache it is.
+//! Where a file system refuses, or only a part of a block is left, the page cache is used.
 
 use std::{fs::File, io};
 
@@ -18,7 +18,7 @@ pub(super) use write::write;
 
 /// Less is not worth the trouble.
 pub(super) const LARGE_BYTES: usize = 256 << 10;
-/// What every disk takes: addresses, offsets and lengths are multiples of it.
+/// The block size that suits every disk: addresses, offsets and lengths are multiples of it.
 const BLOCK_BYTES: usize = 4096;
 
 /// Does `work` on `file` past the cache, which goes by the cache again afterwards; nothing comes of

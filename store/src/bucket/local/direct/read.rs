@@ -13,7 +13,7 @@ use rustix::io::ReadWriteFlags;
 use super::{BLOCK_BYTES, is_refused, past_the_cache};
 use crate::bucket::Buffers;
 
-/// Less is read by who goes on reading where it ends, as mounts do: the kernel reads ahead for them.
+/// A smaller read is one of a series, as mounts make them: the kernel reads ahead for those.
 const MUCH_BYTES: usize = 2 << 20;
 
 /// The bytes of `range`, all of which `file` has.
@@ -41,7 +41,7 @@ pub(in crate::bucket::local) fn read(file: &File, range: Range<u64>, buffers: &B
     Ok(buffers.lend(room).slice(first + before..first + before + len))
 }
 
-/// Whether the page cache has what is at `start`. What follows may not be there all the same; but asking
+/// Whether the page cache has the page at `start`. The next pages may not be there all the same; but asking
 /// for more would have the kernel fetch as much.
 fn is_cached(file: &File, start: u64) -> bool {
     let mut byte = [0];

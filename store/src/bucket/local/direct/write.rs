@@ -1,4 +1,4 @@
-//! Writes a large object in parts, from a buffer that lies as a disk wants it.
+//! Writes a large object in parts, from a buffer with the alignment that a disk needs.
 
 use std::{
     fs::File,

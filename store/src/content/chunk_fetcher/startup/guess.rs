@@ -1,7 +1,7 @@
 //! `guessed` plans the first fetches for a tree that no mount has read yet.
 //!
-//! Which program reads the tree, and what it reads first, is not known here: whoever opens the mount or takes
-//! the snapshot gives a [`Guess`].
+//! This module does not know which program reads the tree, or in which order: the caller that opens the
+//! mount or takes the snapshot gives a [`Guess`].
 
 use std::{fmt, ops::Range, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::format::{
 /// Uncompressed bytes that are worth a guess.
 const MAX_BYTES: u64 = 3 << 20;
 
-/// Looks at the names in a tree, and gives what ranks the parts of its files.
+/// Looks at the names in a tree, and makes a ranking of its files' parts.
 pub type Guess = fn(&[Entry]) -> Arc<dyn Ranking>;
 
 /// Ranks the parts of a tree's files by how soon they are probably read.
@@ -24,7 +24,7 @@ pub trait Ranking: fmt::Debug + Send + Sync {
     fn rank(&self, path: &TreePath, size: u64, part: Range<u64>) -> Option<u8>;
 }
 
-/// The plan by which a mount of the tree fetches what will probably be read first.
+/// The plan by which a mount of the tree fetches the chunks that will probably be read first.
 pub fn guessed(guess: Guess, entries: &[Entry]) -> Startup {
     let ranking = guess(entries);
     let mut found: Vec<(u8, u64, u64)> = Vec::new();

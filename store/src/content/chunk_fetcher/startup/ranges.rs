@@ -49,7 +49,7 @@ impl StartupRanges {
         Self(places)
     }
 
-    /// What a plan names in the tree that it was made for.
+    /// The ranges that a plan names, in the tree that it was made for.
     pub async fn named_by(startup: &Startup, tree: &SnapshotTree) -> Result<Self> {
         let count = tree.root().segments.iter().map(|segment| u64::from(segment.chunks)).sum();
         let numbers: Vec<u64> = startup.chunks(count).take(MOST_CHUNKS).collect();
@@ -111,7 +111,7 @@ impl StartupRanges {
     }
 }
 
-/// Which parts of a tree's files are read first, told before they are cut into chunks.
+/// The parts of a tree's files that are read first, known before the files are cut into chunks.
 #[derive(Clone, Debug)]
 pub struct First(Told);
 
@@ -125,8 +125,8 @@ enum Told {
 }
 
 impl First {
-    /// By what a mount has read, else by a guess, which looks at the names in `tree`. Without either, no part is
-    /// read first.
+    /// By the recorded reads of a mount, else by a guess, which looks at the names in `tree`. Without either,
+    /// no part is read first.
     pub fn of(places: &StartupRanges, guess: Option<Guess>, tree: &[Entry]) -> Self {
         if places.0.is_empty() {
             return Self(guess.map_or(Told::Unknown, |guess| Told::Guessed(guess(tree))));

@@ -1,3 +1,5 @@
+//! These tests follow, guess and bound the plan of first reads.
+
 use std::ops::Range;
 
 use super::*;
@@ -84,7 +86,7 @@ fn small_gaps_are_fetched_along_and_large_ones_are_not() {
     assert!(gather(Vec::new()).is_empty());
 }
 
-/// Ranks what is in `soon` before what is in `later`; of each file only the first chunk is read.
+/// Ranks files in `soon` before files in `later`; of each file only the first chunk is read.
 #[derive(Debug)]
 struct ByFolder;
 

@@ -33,7 +33,7 @@ pub(in crate::ops) struct Chunk {
     pub codec: Codec,
 }
 
-/// A window's chunks, in order, and what was fetched for them.
+/// A window's chunks, in order, and the bytes that were fetched for them.
 #[derive(Debug)]
 pub(in crate::ops) struct Window {
     pub chunks: Vec<Chunk>,

@@ -1,4 +1,4 @@
-//! `feed` reads a tree and its chunks for whoever writes an archive: entries in order, each before its chunks.
+//! `feed` reads a tree and its chunks for the writer of an archive: entries in order, each before its chunks.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::{
 /// How much memory the entries take that are told together, about: all of an ordinary profile.
 const ENTRIES_BYTES: usize = 4 << 20;
 
-/// What comes next.
+/// The next part of the tree.
 #[derive(Debug)]
 pub(super) enum Next {
     /// Entries, in order.
@@ -37,7 +37,7 @@ pub(super) enum Next {
     End,
 }
 
-/// What is to be told or fetched next.
+/// The next thing to tell or to fetch.
 enum Step {
     Tell(Next),
     Fetch(Vec<Piece>),

@@ -25,13 +25,13 @@ pub enum Framing {
         /// How many threads compress.
         threads: u32,
     },
-    /// The chunks' frames as they are stored, and small ones for what lies between.
+    /// The chunks' frames as they are stored, and small ones for the bytes between.
     Splice,
 }
 
 /// Where the first frame of a spliced archive ends.
 const FIRST_FRAME_BYTES: usize = 256;
-/// What lies between chunks is put into frames of about this length.
+/// The approximate length of the frames between chunks.
 const BETWEEN_BYTES: usize = 128 << 10;
 const BETWEEN_LEVEL: i32 = 3;
 
@@ -43,7 +43,7 @@ pub(super) enum Frames<W: Write> {
 pub(super) struct Splice<W> {
     out: W,
     compressor: Compressor,
-    /// What has come since the last frame.
+    /// The bytes since the last frame.
     between: Vec<u8>,
     has_first: bool,
 }

@@ -1,4 +1,4 @@
-//! `Members` says what comes before the content of each entry in a tar stream, and how long an entry is in it.
+//! `Members` makes the heads of a tree's entries in a tar stream, and knows the length of each member.
 
 use std::{collections::HashMap, sync::Arc};
 

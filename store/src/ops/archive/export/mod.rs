@@ -55,7 +55,7 @@ const WRITE_BYTES: usize = 1 << 20;
 pub struct Request {
     /// How the stream is cut into frames.
     pub framing: Framing,
-    /// Which times its members have.
+    /// The times of its members.
     pub times: Times,
     /// Of an archive that is to be published.
     pub seal: Option<Seal>,
@@ -78,7 +78,7 @@ pub struct Archive {
     pub files: u64,
     /// FIFOs, sockets and devices, which an archive does not hold.
     pub skipped: u64,
-    /// What was fetched from the store for it.
+    /// Bytes that were fetched from the store for it.
     pub fetched_bytes: u64,
 }
 
@@ -87,7 +87,7 @@ pub struct Archive {
 pub struct Exported {
     /// The archive itself.
     pub archive: Archive,
-    /// What the manifest beside it says.
+    /// The manifest beside it.
     pub manifest: Manifest,
     /// Where the archive is.
     pub archive_path: PathBuf,

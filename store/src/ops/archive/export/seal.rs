@@ -1,8 +1,8 @@
-//! `Seal` makes the name of a published archive its own.
+//! `Seal` makes a published archive, and so its digest and its name, unlike all others.
 //!
 //! An archive in the bucket is called by its digest, and a removal that was sent may arrive at
-//! any time later: whoever published the same bytes once more would lose them to it. So what is
-//! published ends with a frame that every decoder of zstd passes over, and that no other
+//! any time later: another publication of the same bytes would be lost to it. So a published
+//! archive ends with a frame that every decoder of zstd passes over, and that no other
 //! publication has: the record, and how many archives of it were given up before.
 
 use crate::{format::record::Record, id::RecordId};
@@ -11,7 +11,7 @@ use crate::{format::record::Record, id::RecordId};
 const MAGIC: u32 = 0x184d_2a50;
 const LEN: u32 = 24;
 
-/// Which publication of which record.
+/// Identifies one publication of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal {
     /// The snapshot that is published.

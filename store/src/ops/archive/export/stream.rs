@@ -29,7 +29,7 @@ use crate::{
 
 const ZEROS: usize = 128 << 10;
 
-/// What is written goes by here: it is counted and digested.
+/// Counts and digests the bytes that pass through it.
 struct Tally<W> {
     out: W,
     hasher: sha2::Sha256,

@@ -4,7 +4,7 @@ use std::{fmt, path::Path};
 
 use crate::{Result, format::record::Record, ops::write::snapshot::Examined};
 
-/// Knows which files of an archive are worth a look, and what they say.
+/// Chooses the files of an archive that are worth a look, and judges them.
 pub trait Inspector: Send + Sync + fmt::Debug {
     /// How much of the beginning of a file is shown to [`Inspector::wants`].
     fn head_bytes(&self) -> usize;
@@ -12,15 +12,15 @@ pub trait Inspector: Send + Sync + fmt::Debug {
     /// Whether the file at `path`, which begins with `head`, is to be looked at.
     fn wants(&self, path: &Path, head: &[u8]) -> bool;
 
-    /// Looks at the files it wanted, which are below `root`. `base` is what the snapshot is
+    /// Looks at the files it wanted, which are below `root`. `base` is the snapshot that the new one is
     /// built on.
     fn judge(&self, root: &Path, base: Option<&Record>) -> Result<Inspected>;
 }
 
-/// What was found.
+/// The result of an inspection.
 #[derive(Clone, Debug, Default)]
 pub struct Inspected {
-    /// What was found about the databases.
+    /// The findings about the databases.
     pub examined: Examined,
     /// The full version of the Chrome that ran last on the profile.
     pub chrome_last_version: Option<String>,

@@ -1,6 +1,6 @@
 //! `import` stores an archive as a snapshot, straight from a stream.
 //!
-//! 1. The write's lease is taken first: what may be referred to is then known for good, so
+//! 1. The write's lease is taken first: the packs it may refer to are then known for good, so
 //!    that a stream, which cannot be read twice, need not be.
 //! 2. Content is cut and stored as it comes. Names and attributes are held in memory, within
 //!    limits; nothing is unpacked but the files that somebody wants to look at.
@@ -44,20 +44,20 @@ use crate::{
 /// How much of the tenant's indexes is looked at to find known content.
 const INDEX_BUDGET_BYTES: u64 = 16 << 20;
 
-/// What to take in, and what to write down about it.
+/// The archive to take in, and the facts to write into its record.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Where the snapshot goes.
     pub lineage: Lineage,
-    /// What messages call the archive.
+    /// The archive's name in messages.
     pub name: String,
-    /// What the stream is.
+    /// The form of the stream.
     pub form: Form,
-    /// What the record says of where the bytes came from: the kind, and the name.
+    /// The source of the bytes, for the record: its kind, and its name.
     pub source: (&'static str, String),
-    /// What is said of the archive; it must be true.
+    /// The archive's manifest; it must be true.
     pub manifest: Option<Manifest>,
-    /// What is written down where the manifest says nothing.
+    /// The facts for the record where the manifest says nothing.
     pub about: About,
     /// An archive that holds more is refused.
     pub max_bytes: u64,
@@ -65,13 +65,13 @@ pub struct Request {
     pub quota_bytes: Option<u64>,
     /// How many threads compress.
     pub threads: usize,
-    /// Whose log tells that the snapshot is held back, if it is.
+    /// The lineage whose log tells that the snapshot is held back, if it is.
     pub handle: Option<LineageHandle>,
     /// Looks at the databases, which are put aside for it below this directory.
     pub judge: Option<(Arc<dyn Inspector>, PathBuf)>,
 }
 
-/// What a stream is that is taken in.
+/// The form of a stream that is taken in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     /// An archive: a tar stream compressed by zstd, which the record calls by its digest.
@@ -96,13 +96,13 @@ pub struct Imported {
     pub arrived: Arrived,
     /// Members that were left out.
     pub skipped: Skipped,
-    /// What it needs of what earlier writes of this host had stored before they were cut short.
+    /// The parts of earlier, unfinished writes of this host that it uses.
     pub taken_over: TakenOver,
     /// How long it took.
     pub elapsed: Duration,
 }
 
-/// Stores what `stream` holds as a snapshot, built on `base` if there is one.
+/// Stores the tree in `stream` as a snapshot, built on `base` if there is one.
 pub async fn import(
     store: &TenantStore,
     request: Request,
@@ -111,7 +111,7 @@ pub async fn import(
     progress: Arc<dyn Progress>,
 ) -> Result<Imported> {
     let started = Instant::now();
-    let plan = write::Plan {
+    let parameters = write::WriteParameters {
         lineage: &request.lineage,
         about: request.about.clone(),
         totals: Totals::default(),
@@ -121,7 +121,7 @@ pub async fn import(
     };
     // Of a base that cannot be read, the record says nothing either.
     let base = async { Ok(ReadBase::load(store, base).await.if_readable()) };
-    let (writer, _) = SnapshotWriter::begin(store, plan, base, Arc::clone(&progress)).await?;
+    let (writer, _) = SnapshotWriter::begin(store, parameters, base, Arc::clone(&progress)).await?;
     progress.begin("import", 0, request.manifest.as_ref().map_or(0, |of| of.uncompressed_size_bytes));
     let mut source = ArchiveSource { store, request: &request, writer };
     let imported = source.run(stream, progress).await;
@@ -220,7 +220,7 @@ impl ArchiveSource<'_> {
     }
 }
 
-/// Writes down what is known of the archive.
+/// Writes the facts about the archive into the record.
 fn describe(
     record: &mut Record,
     request: &Request,

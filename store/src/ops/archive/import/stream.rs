@@ -32,19 +32,19 @@ use crate::{
 /// A file whose path is longer is not put aside: below another directory, it could not be.
 const MAX_ASIDE_BYTES: usize = 2048;
 
-/// What is to be read, and how.
+/// The stream's properties, and the bounds of reading it.
 pub(super) struct ImportJob {
     pub name: String,
     pub form: Form,
     pub limits: Limits,
     pub manifest: Option<Manifest>,
     pub exclusions: Vec<String>,
-    /// Who looks at files, and where they are put aside for it.
+    /// The inspector, and the directory in which files are put aside for it.
     pub judge: Option<(Arc<dyn Inspector>, PathBuf)>,
     pub threads: usize,
 }
 
-/// What was read.
+/// The result of reading a stream.
 pub(super) struct Read {
     pub entries: Vec<Entry>,
     pub arrived: Arrived,
@@ -55,8 +55,8 @@ pub(super) struct Read {
 type Stream = Box<dyn io::Read + Send>;
 
 impl ImportJob {
-    /// Reads all of the archive. If it is not the one the manifest is about, that is what is
-    /// wrong with it, whatever else is.
+    /// Reads all of the archive. If it is not the one that the manifest describes, that is the error,
+    /// before all others.
     pub fn read(&self, ingest: &Ingest, stream: Stream, progress: &dyn Progress) -> Result<Read> {
         ingest.stream(self.threads, |feed| {
             let intake = match self.form {
@@ -236,7 +236,7 @@ fn cut(
     Ok(cutter.read_from(file, size - at)?.map(drop))
 }
 
-/// What is said to be a hole is one only if nothing is in it.
+/// Skips a hole of the archive. It is a hole only if it holds nothing but zeros.
 fn skip_zeros(file: &mut impl io::Read, len: u64) -> io::Result<()> {
     let mut left = file.take(len);
     let mut buffer = [0; 16 << 10];
@@ -249,7 +249,7 @@ fn skip_zeros(file: &mut impl io::Read, len: u64) -> io::Result<()> {
     }
 }
 
-/// Reads on, and writes what it has read to a file beside.
+/// Reads on, and writes the same bytes to a file beside.
 struct Tee<R> {
     content: R,
     aside: Option<File>,

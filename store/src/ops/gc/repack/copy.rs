@@ -3,13 +3,13 @@
 //! Some parts of packs are read ahead and two packs are on their way, so memory is bounded by the
 //! pack size.
 //! Frames that are the same are stored once, and the others go with their packs. One id is not enough for
-//! that: of two that differ, one may be wrong, and whoever needs the other must not suffer for it.
+//! that: of two that differ, one may be wrong, and a snapshot that needs the other must not suffer for it.
 
 use std::collections::HashMap;
 
 use futures::{FutureExt, StreamExt, future::ready, stream, stream::FuturesUnordered};
 
-use super::{Failed, Part, RepackPlan, Source};
+use super::{Failed, FrameBatch, RepackPlan, Source};
 use crate::{
     Error, Result,
     bucket::{Buffers, put_unique},
@@ -27,7 +27,7 @@ use crate::{
 const PACKS_OPENED_AHEAD: usize = 2;
 const PACKS_IN_FLIGHT: usize = 2;
 
-/// What of two frames is the same if they are.
+/// The properties that two equal frames share.
 #[derive(PartialEq, Eq, Hash)]
 struct Same {
     id: ChunkId,
@@ -62,7 +62,7 @@ pub(super) async fn copy(
         .map(|(pack, frames)| async move { (*pack, source.frames(*pack, frames).await) })
         .buffered(PACKS_OPENED_AHEAD)
         .flat_map(|(pack, opened)| {
-            let parts: Vec<Part<'_>> = opened.unwrap_or_else(|error| vec![ready(Err(error)).boxed()]);
+            let parts: Vec<FrameBatch<'_>> = opened.unwrap_or_else(|error| vec![ready(Err(error)).boxed()]);
             stream::iter(parts).map(move |part| part.map(move |read| (pack, read)))
         })
         .buffered(source.parts_ahead());

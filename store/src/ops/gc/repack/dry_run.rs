@@ -1,10 +1,10 @@
 //! `DryRun` shows records as they would be after changes that are only planned.
 //!
-//! A move is gone through as [`run`](super::run) goes through it, but nothing is stored, and chunks are read only
-//! where a check has found damage: which pack each would go to, and where in it, follows from its size. So the
-//! tables are those that would be written, and it is known what becomes of the packs they lay in.
+//! It goes through a move as [`run`](super::run) does, but stores nothing, and reads chunks only
+//! where a check has found damage: the new pack of each, and its place there, follow from its size. So the
+//! tables are those that would be written, and the fate of the old packs is known.
 //!
-//! Kept are where each chunk goes and what each snapshot needs then, not the tables: those are made again when
+//! It keeps each chunk's new place and each snapshot's new needs, not the tables: those are made again when
 //! they are asked for.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -66,7 +66,7 @@ struct Changed {
     earlier: Vec<Earlier>,
 }
 
-/// What a move would store.
+/// The packs that a move would store.
 #[derive(Debug)]
 pub struct Stored {
     pub writes: Vec<RecordId>,
@@ -75,7 +75,7 @@ pub struct Stored {
 }
 
 impl DryRun {
-    /// As if these were what they had come to by now.
+    /// Counts these writes as ended, in these states.
     pub fn end(&mut self, ended: impl IntoIterator<Item = (RecordId, State)>) {
         self.ended.extend(ended);
     }
@@ -138,7 +138,7 @@ impl DryRun {
         Ok(Some(metadata))
     }
 
-    /// Goes through the move of what `survey` has found.
+    /// Goes through the move that `survey` plans.
     pub async fn add(
         &mut self,
         store: &TenantStore,
@@ -158,7 +158,7 @@ impl DryRun {
         Ok(stored)
     }
 
-    /// The snapshots that one write makes refer to what was moved; with the pack of their tables.
+    /// The snapshots that one write makes refer to the moved chunks; with the pack of their tables.
     async fn add_batch(
         &mut self,
         store: &TenantStore,
@@ -257,7 +257,7 @@ fn taker(write: RecordId, number: u32) -> PackId {
     PackId { write, seq: PackSeq::Data(number) }
 }
 
-/// Fails where a run would fail for what a check has found already.
+/// Fails where a run would fail on damage that a check has found already.
 async fn read_marked(store: &TenantStore, survey: &RepackPlan) -> Result<(), Failed> {
     let source = Packs::new(store, survey);
     let marked = survey.marked();

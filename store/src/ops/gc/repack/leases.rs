@@ -40,7 +40,7 @@ impl Leases {
         self.0.iter().find(|(known, _)| known == lineage).map(|(_, lease)| lease).ok_or_else(none)
     }
 
-    /// Gives them up, unless it is not known what the write has done.
+    /// Gives them up, unless the outcome of the write is unknown.
     pub(super) async fn end<T>(&self, ended: &Result<T, Failed>) {
         if ended.as_ref().is_err_and(|failed| failed.unclear) {
             return;
@@ -81,7 +81,7 @@ impl Unnamed {
     }
 }
 
-/// A lease for a record's lineage, which never becomes a snapshot, but for what it updates.
+/// A lease for a record's lineage, which never becomes a snapshot, but for the records it updates.
 pub(super) fn like(record: &Record) -> Record {
     Record {
         archive_sha256: None,

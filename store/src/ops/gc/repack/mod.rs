@@ -1,4 +1,4 @@
-//! Moves what snapshots need out of packs of which little is needed, so that those can go.
+//! Moves needed chunks out of packs of which little is needed, so that those can go.
 //!
 //! A repack is a write like any other, with one difference: its records are there already.
 //! Its lease lists the records that it will replace. Then:
@@ -6,12 +6,12 @@
 //! 1. The frames that are needed are copied as they are into new packs; then the tables that
 //!    say where they lie are written anew, and the index of the new packs.
 //! 2. For each record: **read it, then make sure that the lease is still ours, then replace
-//!    the very record that was read**. Whoever revokes the lease touches the records it lists
+//!    the very record that was read**. A process that revokes the lease touches the records it lists
 //!    after that, so a replacement that comes later fails.
 //! 3. The lease ends. Nothing refers to the old packs now but readers; a collection condemns
 //!    them like any others.
 //!
-//! Where many snapshots share what is moved, their tables are written in batches, each by a write of
+//! Where many snapshots share moved chunks, their tables are written in batches, each by a write of
 //! its own with a lease that lists its records: memory is bounded by one batch, and one lease by
 //! its list. The frames are copied once, by the first write, whose lease is kept to the end. A
 //! later write makes sure, after it has its own lease and has read a record, that the first one is still ours:
@@ -19,13 +19,13 @@
 //! later write. Interrupted between two batches, some snapshots need the old packs and some the new
 //! ones, and a collection finds both needed.
 //!
-//! A record that somebody else has changed meanwhile is read again; one whose content is
-//! another by now is left as it is. A source that is gone or damaged ends the repack: what it
-//! has stored by then is removed if nothing names it yet, else it is garbage. If it is not known whether a record was replaced, the leases
-//! are left to expire, so that a collection settles it.
+//! A record that somebody else has changed meanwhile is read again; one whose content is another by now is
+//! left as it is. A source that is gone or damaged ends the repack: packs that it has stored by then are
+//! removed if nothing names them yet, else they are garbage. If it is not known whether a record was
+//! replaced, the leases are left to expire, so that a collection settles it.
 //!
-//! A record remembers what its earlier generations needed for as long as a pin on one of them
-//! was seen: readers that pinned it then find what they have pinned.
+//! A record lists the packs of its earlier generations for as long as a pin on one of them
+//! was seen: readers that pinned it then find the packs they have pinned.
 
 mod copy;
 mod dry_run;
@@ -38,7 +38,7 @@ mod worth;
 
 pub use dry_run::DryRun;
 pub use repack_plan::{Frames, Needed, RepackPlan, survey};
-pub use source::{Frame, Part, Source};
+pub use source::{Frame, FrameBatch, Source};
 pub use user::BATCH_CHUNKS;
 
 use self::{
@@ -60,13 +60,13 @@ use crate::{
     id::{PackId, RecordId},
 };
 
-/// What is held of each frame that is moved until the end of the write, about.
+/// The approximate memory of each moved frame until the end of the write.
 pub(crate) const FRAME_BYTES: u64 = 512;
 
-/// What became of a repack.
+/// The outcome of a repack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// Whose packs these are.
+    /// The writes that own the new packs.
     pub writes: Vec<RecordId>,
     /// Records that refer to the new packs.
     pub records: u64,
@@ -89,12 +89,12 @@ impl From<Error> for Failed {
     }
 }
 
-/// Moves what `survey` has found to new packs.
+/// Moves the frames that `survey` plans to new packs.
 pub async fn run(store: &TenantStore, survey: &RepackPlan, rules: Rules) -> Result<Moved, Failed> {
     run_from(store, survey, &source::Packs::new(store, survey), rules).await
 }
 
-/// Moves what `survey` has found, as far as `source` has it.
+/// Moves the frames that `survey` plans, as far as `source` has them.
 pub(crate) async fn run_from(
     store: &TenantStore,
     survey: &RepackPlan,
@@ -149,7 +149,7 @@ impl Mover<'_> {
         Ok(moved)
     }
 
-    /// Makes some snapshots refer to what was copied. Their new tables are all in memory.
+    /// Makes some snapshots refer to the copied frames. Their new tables are all in memory.
     async fn move_batch(
         &self,
         users: &[User],
@@ -212,8 +212,8 @@ impl Mover<'_> {
     }
 }
 
-/// What a snapshot is when its chunks lie where `place` says, and nothing of it in a pack that is emptied.
-/// `None` if it is that already.
+/// The content of a snapshot after its chunks have moved to the locations of `place`, with nothing left in an
+/// emptied pack. `None` if that is its content already.
 fn moved(
     meta: &mut MetaPack,
     store: &TenantStore,

@@ -1,4 +1,4 @@
-//! `RepackPlan` holds the frames of some packs that are needed, and who needs them. It reads records through the dry run.
+//! `RepackPlan` holds the needed frames of some packs, and their users, as the dry run shows them.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -17,7 +17,7 @@ use crate::{
     name::Lineage,
 };
 
-/// What is held of each table that would be written anew, about.
+/// The approximate memory of each table that would be written anew.
 const NAMES_BYTES: u64 = 256;
 
 /// Packs to be emptied, and all that needs them.
@@ -33,7 +33,7 @@ pub struct RepackPlan {
     pub(super) segments: BTreeMap<PackId, BTreeMap<ChunkId, u32>>,
     /// The roots and tables that name something in these packs.
     pub(super) names: BTreeMap<(PackId, ChunkId), Names>,
-    /// What snapshots need that cannot be moved: it stays where it is.
+    /// Packs of snapshots that cannot be moved: they stay as they are.
     pub unmovable: HashSet<PackId>,
     pub(super) batch_chunks: Option<u64>,
     /// Of each lineage, a record that leases are made like.
@@ -43,18 +43,18 @@ pub struct RepackPlan {
 /// By pack, and by where they begin in it.
 pub type Frames = BTreeMap<PackId, BTreeMap<u64, Needed>>;
 
-/// A frame that is needed: where it lies, and what it is taken for.
+/// A frame that is needed: its location, and the chunk in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needed {
     /// Where its frame lies.
     pub location: Location,
-    /// What names the chunk.
+    /// The chunk's id.
     pub id: ChunkId,
     /// How many bytes it has uncompressed.
     pub raw_len: u32,
 }
 
-/// What must be written anew when a pack is emptied.
+/// A root or table that must be written anew when packs are emptied.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     pub(super) stored_len: u32,
@@ -62,12 +62,12 @@ pub(super) struct Names {
     pub(super) packs: BTreeSet<PackId>,
 }
 
-/// Reads the tables of `records`, one after the other, to find out what they need of `packs`. Records
-/// that are not live, or need none of them, are left out; each is taken for what it would be.
+/// Reads the tables of `records`, one after the other, to find out which frames of `packs` they need. Records
+/// that are not live, or need none of them, are left out; each is read as the dry run would have left it.
 ///
-/// What is found out takes no more memory than `room`, but for what one snapshot adds: beyond that the
-/// last of the packs are left for another time, but for the first of them. A snapshot whose segments
-/// take more than `memory` is not looked into: it cannot be moved.
+/// The plan takes no more memory than `room`, but for the needs of one snapshot: beyond that the last of the
+/// packs wait for another time, though never the first. A snapshot whose segments take more than `memory` is
+/// not read: it cannot be moved.
 pub async fn survey(
     store: &TenantStore,
     rehearsal: &DryRun,
@@ -178,7 +178,7 @@ impl RepackPlan {
         self.frames.values().flat_map(BTreeMap::values)
     }
 
-    /// What is held of it, and will be when it is moved.
+    /// The approximate memory of the plan, and of the move that follows it.
     fn held_bytes(&self) -> u64 {
         let frames: usize = self.frames.values().map(BTreeMap::len).sum();
         frames as u64 * FRAME_BYTES + self.names.len() as u64 * NAMES_BYTES
@@ -190,7 +190,7 @@ impl RepackPlan {
         marks.flat_map(|mark| mark.packs.iter().map(|marked| marked.pack)).collect()
     }
 
-    /// What is left of a pack when nothing but what is needed is stored again. All of it, if it
+    /// The rest of a pack once only its needed frames are stored again. All of it, if it
     /// holds nothing else.
     pub fn kept_bytes(&self, pack: PackId) -> u64 {
         let frames = self.frames.get(&pack).into_iter().flat_map(|frames| frames.values());
@@ -200,7 +200,7 @@ impl RepackPlan {
         kept + (HEADER_LEN + TRAILER_LEN) as u64
     }
 
-    /// What of a pack nothing needs.
+    /// The bytes of a pack that nothing needs.
     pub fn unused_bytes(&self, pack: PackId) -> u64 {
         let bytes = self.packs.get(&pack).copied().unwrap_or_default();
         bytes.saturating_sub(self.kept_bytes(pack))
@@ -254,7 +254,7 @@ impl RepackPlan {
     }
 }
 
-/// What a frame takes in a pack, with what the directory says of it.
+/// The length of a frame in a pack, with its entry in the directory.
 pub(super) fn entry(stored_len: u32) -> u64 {
     u64::from(stored_len) + ENTRY_LEN as u64
 }

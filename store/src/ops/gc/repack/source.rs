@@ -20,40 +20,44 @@ use crate::{
 };
 
 const RANGES_READ_AHEAD: usize = 4;
-/// What is not needed lies between what is. To read it too takes less than to leave it out, for then the
-/// ranges are large; and no more than the pack is ever read.
+/// The longest run of unneeded bytes that is read along. Reading it costs less than leaving it out, for the
+/// ranges are large; and never more than the whole pack is read.
 const MAX_GAP: u64 = 512 << 10;
 
-/// A frame: where it lay, what it is, and its bytes.
+/// A frame: its old place, its directory entry, and its bytes.
 pub type Frame = ((PackId, u64), PackEntry, Bytes);
 
 /// Some frames of a pack, when it is awaited.
-pub type Part<'a> = BoxFuture<'a, Result<Vec<Frame>>>;
+pub type FrameBatch<'a> = BoxFuture<'a, Result<Vec<Frame>>>;
 
-/// Gives what is to be moved, each frame checked: it is as it was written, at least.
+/// Gives the frames to move, each checked: it is as it was written, at least.
 #[async_trait]
 pub trait Source: Sync {
-    /// Those of `frames` that can be had, of a pack or of what should have been one, in parts that
-    /// are read one by one or side by side. What is not among them stays where it is.
-    async fn frames<'a>(&'a self, pack: PackId, frames: &'a BTreeMap<u64, Needed>) -> Result<Vec<Part<'a>>>;
+    /// Those of `frames` that can be had, of a pack or of the place where one should have been, in parts that
+    /// are read one by one or side by side. A frame that is not among them stays where it is.
+    async fn frames<'a>(
+        &'a self,
+        pack: PackId,
+        frames: &'a BTreeMap<u64, Needed>,
+    ) -> Result<Vec<FrameBatch<'a>>>;
 
     /// How many parts may be read ahead: all of them are in memory.
     fn parts_ahead(&self) -> usize;
 
-    /// Of a snapshot that is to be moved. Called when the lease is there: what else than the
-    /// snapshot's own it refers to must not be condemned. Without it, the snapshot is left alone.
+    /// Of a snapshot that is to be moved. Called when the lease is there: packs of others that the
+    /// snapshot refers to must not be condemned. Without it, the snapshot is left alone.
     async fn metadata(&self, record: &Record) -> Result<Option<Metadata>>;
 
     /// Whether it is a defect if something is still needed of a pack that was to be emptied.
     fn is_complete(&self) -> bool;
 }
 
-/// The packs themselves: all of what is needed of each, or the repack is given up.
+/// The packs themselves: all needed frames of each, or the repack is given up.
 ///
-/// A frame is copied if the snapshots and the pack agree about what it is, and its checksum is right.
-/// Decoding it would show no more, unless it was wrong when it was written: that is for who reads
-/// it to find, where it is and where it will be. Once that was found, its pack is marked, and of such
-/// packs every frame is decoded: what is known to be lost is not stored again as if it were good.
+/// A frame is copied if the snapshots and the pack agree about it, and its checksum is right.
+/// Decoding it would show no more, unless it was wrong when it was written: a reader would find
+/// that in the old pack as in the new. Once one has found it, its pack is marked, and of such
+/// packs every frame is decoded: known damage is not stored again as if it were good.
 pub(super) struct Packs<'a> {
     store: &'a TenantStore,
     survey: &'a RepackPlan,
@@ -68,7 +72,11 @@ impl<'a> Packs<'a> {
 
 #[async_trait]
 impl Source for Packs<'_> {
-    async fn frames<'a>(&'a self, pack: PackId, frames: &'a BTreeMap<u64, Needed>) -> Result<Vec<Part<'a>>> {
+    async fn frames<'a>(
+        &'a self,
+        pack: PackId,
+        frames: &'a BTreeMap<u64, Needed>,
+    ) -> Result<Vec<FrameBatch<'a>>> {
         let len = self.survey.packs.get(&pack).copied().unwrap_or_default();
         let fetches = plan_over(MAX_GAP, self.wanted(pack, len, frames).await?);
         let decodes = self.marked.contains(&pack);
@@ -92,7 +100,7 @@ impl Source for Packs<'_> {
 }
 
 impl Packs<'_> {
-    /// What is needed of one pack, with what it says of each frame itself.
+    /// The needed frames of one pack, each with its entry in the pack's directory.
     async fn wanted(
         &self,
         pack: PackId,
@@ -130,7 +138,7 @@ async fn read(store: TenantStore, fetch: Fetch<PackEntry>, decodes: bool) -> Res
 }
 
 /// The frames of a range that was fetched, if all of them are as they were written; with the key, if they
-/// are what the pack says.
+/// match the pack's directory.
 fn checked(key: Option<&ChunkKey>, fetch: &Fetch<PackEntry>, bytes: &Bytes) -> Result<Vec<Frame>, String> {
     let mut read = Vec::with_capacity(fetch.wants.len());
     for want in &fetch.wants {

@@ -22,7 +22,7 @@ pub(super) struct Update<'a> {
     pub after: Content,
 }
 
-/// What must be ours still when a record is replaced.
+/// The leases that must still be ours when a record is replaced.
 #[derive(Clone, Copy)]
 pub(super) struct Grip<'a> {
     /// Lists the record, and has its new tables.
@@ -89,14 +89,14 @@ impl Update<'_> {
     }
 }
 
-/// Fails if the record would be too large with what it has to remember once it is moved.
+/// Fails if the record would be too large with its list of earlier generations once it is moved.
 pub(super) fn check_room(record: &Record, pins: &[pins::FoundPin]) -> Result<(), Error> {
     let moved = Record { earlier: earlier(record, pins), ..record.clone() };
     let what = |error| format!("record {} cannot remember where its content was: {error}", record.record);
     moved.encode_readable().map(drop).map_err(|error| Error::InvalidInput { what: what(error) })
 }
 
-/// What a record remembers of its generations once it is moved on from this one.
+/// The earlier generations that a record lists once it is moved on from this one.
 pub(super) fn earlier(record: &Record, pins: &[pins::FoundPin]) -> Vec<Earlier> {
     // The pins were read after a record of that generation: who pins an earlier one later
     // will find that it has changed.

@@ -1,4 +1,4 @@
-//! `User` is a snapshot that needs something of a pack that is to be emptied.
+//! `User` is a snapshot that needs a pack which is to be emptied.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(super) struct User {
 }
 
 impl User {
-    /// With what it needs of `packs`.
+    /// With its needs of `packs`.
     pub(super) fn of(lineage: Lineage, record: &Record, packs: &BTreeMap<PackId, u64>) -> Self {
         let used = record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack);
         let packs = used.filter(|pack| packs.contains_key(pack)).collect();
@@ -42,8 +42,8 @@ impl User {
         Self { lineage, record: *id, generation: *generation, damage, chunks, packs }
     }
 
-    /// Its record, unless that is gone or another by now: then what it needs may be something else. Nor may
-    /// a check have found damage since, for what is marked keeps the place that the mark names.
+    /// Its record, unless that is gone or another by now: then it may need other packs. Nor may
+    /// a check have found damage since, for marked frames keep the place that the mark names.
     pub(super) async fn read(&self, store: &TenantStore, rehearsal: &DryRun) -> Result<Option<Record>> {
         let found = rehearsal.get(store, &self.lineage, self.record).await?.map(|(record, _)| record);
         Ok(found.filter(|record| {

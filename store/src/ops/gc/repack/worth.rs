@@ -1,4 +1,4 @@
-//! Tells which packs are worth being emptied.
+//! Decides which packs are worth emptying.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,9 +9,9 @@ use crate::id::PackId;
 const ROUNDS: usize = 8;
 
 impl RepackPlan {
-    /// The packs that are not worth it: nearly as much as is freed would be of no use elsewhere,
-    /// for the roots and tables that name what they hold are written anew. Then those would be
-    /// next, and so on, without end; twice as much freed makes what is unused less each time.
+    /// The packs that are not worth it: emptying them would make nearly as much useless elsewhere as it
+    /// frees, for the roots and tables that name their chunks are written anew. Then those would be next, and
+    /// so on, without end; freeing twice as much makes the garbage less each time.
     pub fn in_vain(&self) -> HashSet<PackId> {
         let mut dropped = HashSet::new();
         // First those that spoil too much by themselves, so that others do not suffer for them.
@@ -38,11 +38,11 @@ impl RepackPlan {
     }
 }
 
-/// What would be of no use any more where it lies if some packs were emptied.
+/// The roots and tables that become useless where they lie when some packs are emptied.
 #[derive(Default)]
 struct Spoils {
     all: u64,
-    /// Of each pack, what names it; and what names none of the others.
+    /// Of each pack, the bytes of roots and tables that name it; and of those that name no other.
     by_pack: HashMap<PackId, (u64, u64)>,
 }
 
@@ -88,8 +88,8 @@ mod tests {
         id::{ChunkId, PackSeq, RecordId},
     };
 
-    /// By number. Those that are to be emptied, with what is unused of each; and what names them, with
-    /// what that takes, where it lies, and which it names.
+    /// By number. The packs to be emptied, each with its unused bytes; and the tables that name them, each
+    /// with its length, its own pack, and the packs it names.
     fn in_vain(packs: &[(u8, u64)], names: &[(u64, u8, &[u8])]) -> Vec<u8> {
         let id = |number: u8| PackId { write: RecordId::from_bytes([number; 16]), seq: PackSeq::Meta };
         let around = (HEADER_LEN + TRAILER_LEN) as u64;

@@ -1,4 +1,4 @@
-//! `Comparison` is told the entries of two trees in pairs, and finds out what differs.
+//! `Comparison` takes the entries of two trees in pairs, and finds the differences.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,16 +12,16 @@ use crate::{
     id::{ChunkId, PackId},
 };
 
-/// An entry of one of the trees.
+/// An entry of one of the compared trees.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told<'a> {
+pub(super) struct ComparedEntry<'a> {
     entry: &'a Entry,
     /// The file it is a name of; of anything but a hard link, itself.
     file: &'a Entry,
     locations: &'a [Location],
 }
 
-impl<'a> Told<'a> {
+impl<'a> ComparedEntry<'a> {
     /// With the file behind it, if it is a hard link.
     pub fn of(found: &'a LocatedEntry, linked: Option<&'a Entry>) -> Self {
         Self { entry: &found.entry, file: linked.unwrap_or(&found.entry), locations: &found.locations }
@@ -38,7 +38,7 @@ type Chunks = HashMap<ChunkId, (u32, Option<PackId>)>;
 /// Chunks of a file, in order.
 type ChunkList = Vec<(ChunkId, u32)>;
 
-/// What was found out so far.
+/// The differences that were found so far.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
     pub diff: Diff,
@@ -49,15 +49,15 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// What both trees have at the next path.
-    pub fn pair(&mut self, a: Option<Told<'_>>, b: Option<Told<'_>>) {
+    /// Compares the entries of both trees at the next path.
+    pub fn pair(&mut self, a: Option<ComparedEntry<'_>>, b: Option<ComparedEntry<'_>>) {
         note(&mut self.before, a.as_ref());
         note(&mut self.after, b.as_ref());
         let Some((change, metadata)) = judge(a.as_ref(), b.as_ref()) else {
             self.diff.totals.unchanged += 1;
             return;
         };
-        let Some(Told { entry, .. }) = b.or(a) else { return };
+        let Some(ComparedEntry { entry, .. }) = b.or(a) else { return };
         self.diff.totals.count(change);
         let (mut left, mut right) = (a.map(|a| a.side()), b.map(|b| b.side()));
         if change != Change::Metadata {
@@ -66,8 +66,9 @@ impl Comparison {
         }
         let path = entry.path.clone();
         self.diff.lines.push(Line { path, change, before: left, after: right, metadata });
-        let chunks =
-            |told: Option<Told<'_>>| told.map_or_else(Vec::new, |told| told.entry.chunks().collect());
+        let chunks = |told: Option<ComparedEntry<'_>>| {
+            told.map_or_else(Vec::new, |told| told.entry.chunks().collect())
+        };
         self.own.push((chunks(a), chunks(b)));
     }
 
@@ -103,7 +104,7 @@ impl Comparison {
     }
 }
 
-fn note(chunks: &mut Chunks, told: Option<&Told<'_>>) {
+fn note(chunks: &mut Chunks, told: Option<&ComparedEntry<'_>>) {
     let Some(told) = told else { return };
     let mut locations = told.locations.iter();
     for (id, len) in told.entry.chunks() {
@@ -122,8 +123,8 @@ fn add_chunks(side: &mut Option<Side>, own: &[(ChunkId, u32)], other: &Chunks) {
     side.unshared_bytes += outside.map(|(_, len)| u64::from(*len)).sum::<u64>();
 }
 
-/// What happened at a path, if anything did.
-fn judge(a: Option<&Told<'_>>, b: Option<&Told<'_>>) -> Option<(Change, Fields)> {
+/// The change at a path, if there is one.
+fn judge(a: Option<&ComparedEntry<'_>>, b: Option<&ComparedEntry<'_>>) -> Option<(Change, Fields)> {
     let (a, b) = match (a, b) {
         (Some(a), Some(b)) => (a, b),
         (None, Some(_)) => return Some((Change::Added, Fields::default())),

@@ -1,15 +1,15 @@
-//! `Diff` is what differs between two snapshots, path by path.
+//! `Diff` lists the differences between two snapshots, path by path.
 
 use crate::format::tree::TreePath;
 
-/// What happened to one path.
+/// The change at one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
     /// Only the later snapshot has it.
     Added,
     /// Only the earlier snapshot has it.
     Removed,
-    /// Its content, or where a symbolic link leads; perhaps its metadata too.
+    /// Its content, or the target of a symbolic link; perhaps its metadata too.
     Content,
     /// Nothing but its metadata.
     Metadata,
@@ -22,20 +22,20 @@ pub enum Change {
 pub struct Line {
     /// Where it is.
     pub path: TreePath,
-    /// What differs.
+    /// The kind of the difference.
     pub change: Change,
     /// As the earlier snapshot has it.
     pub before: Option<Side>,
     /// As the later snapshot has it.
     pub after: Option<Side>,
-    /// Which metadata differs, if both have it.
+    /// The metadata that differs, if both have it.
     pub metadata: Fields,
 }
 
 /// A path as one of the two snapshots has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Side {
-    /// What it is: a word for people and programs.
+    /// Its kind: a word for people and programs.
     pub kind: &'static str,
     /// Of a file; of a hard link the size of the file.
     pub size: u64,
@@ -44,7 +44,7 @@ pub struct Side {
     pub unshared_bytes: u64,
 }
 
-/// Which metadata differs.
+/// The metadata that differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     /// Permissions.
@@ -55,9 +55,9 @@ pub struct Fields {
     pub mtime: bool,
     /// Extended attributes.
     pub xattrs: bool,
-    /// Whether it is another name of a file, or of which one.
+    /// Whether it is another name of a file, and of which.
     pub links: bool,
-    /// What a later version of the format has added.
+    /// Additions of a later version of the format.
     pub extensions: bool,
 }
 
@@ -107,7 +107,7 @@ pub struct Totals {
     pub gone_bytes: u64,
 }
 
-/// What differs between two snapshots.
+/// The differences between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
     /// In the order of paths.

@@ -1,3 +1,5 @@
+//! These tests compare snapshots, and the comparison with a look at every path.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
@@ -22,8 +24,8 @@ fn compare(before: &[Entry], after: &[Entry]) -> Diff {
     for path in paths {
         let (a, b) = (find(before, path), find(after, path));
         comparison.pair(
-            a.as_ref().map(|(found, file)| Told::of(found, file.as_ref())),
-            b.as_ref().map(|(found, file)| Told::of(found, file.as_ref())),
+            a.as_ref().map(|(found, file)| ComparedEntry::of(found, file.as_ref())),
+            b.as_ref().map(|(found, file)| ComparedEntry::of(found, file.as_ref())),
         );
     }
     comparison.finish()

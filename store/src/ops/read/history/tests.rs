@@ -1,3 +1,5 @@
+//! These tests follow chains of snapshots to every kind of end.
+
 use serde_json::json;
 
 use super::*;

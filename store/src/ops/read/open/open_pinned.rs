@@ -1,7 +1,7 @@
 //! Opens a snapshot without a lock, and pins it meanwhile.
 //!
-//! The pin is placed and confirmed while the metadata is fetched: what was fetched is used only
-//! if the second look found the record as it was, so it is what the pin keeps.
+//! The pin is placed and confirmed while the metadata is fetched: the metadata is used only
+//! if the second look found the record as it was, so the pin keeps it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,13 +20,13 @@ use crate::{
     name::Lineage,
 };
 
-/// Shorter than a mount's: who is killed while it restores keeps nobody from deleting for long.
+/// Shorter than a mount's: a restore that is killed keeps nobody from deleting for long.
 const TTL: Duration = Duration::from_secs(120);
 const RENEW_EVERY: Duration = Duration::from_secs(30);
 /// How often a snapshot is looked at that somebody is about to delete.
 const ATTEMPTS: u32 = 5;
 
-/// A pin, and what renews it.
+/// A pin, and its renewer.
 pub type Kept = (Arc<Pinned>, PinKeeper);
 
 /// How a pin is placed and kept.
@@ -37,12 +37,12 @@ pub(super) struct Lasting {
     pub rules: Rules,
 }
 
-/// What came of pinning a snapshot while it was opened.
+/// The outcome of pinning a snapshot while it was opened.
 pub(super) enum Attempt<T> {
     Kept(Kept, T),
     /// Its record changed meanwhile: one starts over from the record as it is now.
     Changed,
-    /// Who asks may not write to the store.
+    /// The reader may not write to the store.
     Unpinned(Error, T),
 }
 
@@ -106,8 +106,8 @@ pub(in crate::ops) async fn release(kept: Option<Kept>) {
     }
 }
 
-/// Pins the snapshot while it is read, and has `open` read what is needed of it. Who may not write to the store
-/// reads without: what is deleted meanwhile stays for the grace of a collection.
+/// Pins the snapshot while it is read, and has `open` read the needed parts of it. A reader that may not
+/// write to the store reads without a pin: deleted content stays for the grace of a collection.
 async fn kept_while<T, F>(
     store: &TenantStore,
     record: &Record,
@@ -134,7 +134,7 @@ where
     Err(Error::Conflict { what: format!("record {} of {lineage}", record.record) })
 }
 
-/// The record once nobody is about to delete it: who finds it pinned gives that up.
+/// The record once nobody is about to delete it: a deletion that finds it pinned gives up.
 async fn decided(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<Record> {
     for attempt in 1..=ATTEMPTS {
         let record = current(store, lineage, id).await?;

@@ -1,3 +1,5 @@
+//! These tests open snapshots for mounts, and count the round trips.
+
 use std::{path::Path, sync::Arc, time::Duration};
 
 use tokio::time::Instant;

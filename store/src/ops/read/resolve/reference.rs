@@ -13,7 +13,7 @@ use std::{fmt, str::FromStr};
 
 use crate::{id::RecordId, name::LATEST, ops::tag};
 
-/// Which snapshot of a lineage is meant.
+/// The snapshot of a lineage that a person means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
     /// So many before the current one.
@@ -26,7 +26,7 @@ pub enum Reference {
     Word(String),
 }
 
-/// What no snapshot can be called.
+/// The text names no snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} names no snapshot: it takes the first digits of an id, a tag, latest, latest~2 or a time as 2026-11-15T10:00"

@@ -1,4 +1,4 @@
-//! `Parts` reads a tree part by part, and makes what needs no content of each: directories, and files without chunks.
+//! `Parts` reads a tree part by part, and makes the entries that need no content: directories, empty files.
 //!
 //! Links and the attributes of directories come last, so those entries are held until then, and no others.
 
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::{
     selection::Selection,
-    target::{Part, Place, Target},
+    target::{Place, RestorePart, Target},
 };
 use crate::{
     Error, Result,
@@ -21,10 +21,10 @@ use crate::{
     tree::write::Keeping,
 };
 
-/// How much memory a part takes, about: ordinary profiles are one part, so that what lies together is fetched together.
+/// The approximate memory of a part: ordinary profiles are one part, so that neighbours are fetched together.
 const PART_BYTES: usize = 4 << 20;
 
-/// What is known of the entries so far.
+/// The counts of all entries so far, and the entries to make at the end.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// Regular files, by all their names.
@@ -33,7 +33,7 @@ pub(super) struct Seen {
     pub skipped: u64,
     /// Entries of which something special is left out.
     pub made_plain: u64,
-    /// What is fetched for them.
+    /// Bytes to fetch for them.
     pub fetched_bytes: u64,
     /// Symbolic and hard links.
     pub links: Vec<Entry>,
@@ -54,8 +54,8 @@ impl Parts {
         Self { selection, target, keeping, seen }
     }
 
-    /// The next part, and what is to be fetched for it; `None` after the last one.
-    pub async fn next(&mut self) -> Result<Option<(Arc<Part>, Vec<Fetch<Place>>)>> {
+    /// The next part, and its fetches; `None` after the last one.
+    pub async fn next(&mut self) -> Result<Option<(Arc<RestorePart>, Vec<Fetch<Place>>)>> {
         let Some(found) = self.selection.next_within(PART_BYTES).await? else { return Ok(None) };
         let (target, keeping, seen) = (Arc::clone(&self.target), self.keeping, Arc::clone(&self.seen));
         let (part, fetches) = blocking(move || prepare(&target, keeping, &mut seen.lock(), found)).await?;
@@ -63,17 +63,17 @@ impl Parts {
     }
 }
 
-/// Makes a part of some entries, and what needs no content of it.
+/// Makes a part of some entries, and those of them that need no content.
 fn prepare(
     target: &Target,
     keeping: Keeping,
     seen: &mut Seen,
     found: Vec<LocatedEntry>,
-) -> Result<(Part, Vec<Fetch<Place>>)> {
+) -> Result<(RestorePart, Vec<Fetch<Place>>)> {
     check_owners(&found, keeping)?;
     let fetches = plan(wants(&found));
     let remaining = found.iter().map(|found| AtomicU32::new(found.locations.len() as u32)).collect();
-    let part = Part { entries: found.into_iter().map(|found| found.entry).collect(), remaining };
+    let part = RestorePart { entries: found.into_iter().map(|found| found.entry).collect(), remaining };
     seen.fetched_bytes += fetches.iter().map(|fetch| fetch.end - fetch.start).sum::<u64>();
     for entry in &part.entries {
         seen.made_plain += u64::from(!keeping.special && entry.meta.is_special());
@@ -118,7 +118,7 @@ fn wants(found: &[LocatedEntry]) -> impl Iterator<Item = Want<Place>> + '_ {
     })
 }
 
-/// What is special lends the rights of a file's owner: it must not come to lend another's.
+/// Refuses to lend another owner's rights: a special mode lends those of the file's owner.
 fn check_owners(found: &[LocatedEntry], keeping: Keeping) -> Result<()> {
     if keeping.owner || !keeping.special {
         return Ok(());

@@ -20,14 +20,14 @@ use crate::{
 pub(super) struct Selection {
     tree: Arc<SnapshotTree>,
     stream: TreeStream,
-    /// What was chosen; all, if nothing was.
+    /// The chosen paths; all, if there are none.
     paths: Vec<TreePath>,
     /// The names that files got whose own was not chosen.
     renamed: HashMap<TreePath, TreePath>,
 }
 
 impl Selection {
-    /// Chooses what `paths` name, all below them, and the directories they are in; without any, all. A file of
+    /// Chooses `paths`, all below them, and the directories they are in; without any, all. A file of
     /// which only a hard link is chosen takes that link's name.
     pub async fn new(record: &Record, tree: &Arc<SnapshotTree>, paths: &[TreePath]) -> Result<Self> {
         for path in paths {

@@ -1,4 +1,4 @@
-//! `Target` is the directory that a restore writes: threads take what was fetched and put it into files.
+//! `Target` is the directory that a restore writes: threads put the fetched bytes into its files.
 
 use std::{
     fmt,
@@ -32,7 +32,7 @@ use crate::{
 const FLUSH_BYTES: u64 = 64 << 20;
 
 /// A range of a pack, with the part of the tree that has its files.
-pub(super) type Fetched = (Arc<Part>, Fetch<Place>, Bytes);
+pub(super) type Fetched = (Arc<RestorePart>, Fetch<Place>, Bytes);
 
 /// A chunk's place in a file of a part.
 #[derive(Clone, Copy, Debug)]
@@ -43,13 +43,13 @@ pub(super) struct Place {
 
 /// Some entries of a tree, in order.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct RestorePart {
     pub entries: Vec<Entry>,
     /// For each entry, how many chunks are still to be written.
     pub remaining: Vec<AtomicU32>,
 }
 
-impl Part {
+impl RestorePart {
     /// One chunk of a file was written. Whether it was the last.
     pub fn wrote(&self, entry: usize) -> bool {
         self.remaining[entry].fetch_sub(1, Ordering::AcqRel) == 1
@@ -64,14 +64,14 @@ impl Part {
     }
 }
 
-/// What comes to the writers, and when they ask for a flush.
+/// The queue of the writers, and the count by which they ask for a flush.
 struct Writing {
     fetched: Mutex<Receiver<Fetched>>,
     unflushed_bytes: AtomicU64,
     due: Sender<()>,
 }
 
-/// What the writers share.
+/// The state that the writers share.
 pub(super) struct Target {
     pub store: TenantStore,
     pub staging: Staging,
@@ -85,7 +85,7 @@ impl fmt::Debug for Target {
 }
 
 impl Target {
-    /// Writes what comes until nothing more does.
+    /// Writes chunks as they come until there are no more.
     pub fn run(&self, fetched: Receiver<Fetched>, threads: usize) -> Result<()> {
         let fetched = Mutex::new(fetched);
         // The disk is put to work while there is still much to decompress, and not only when
@@ -135,7 +135,7 @@ impl Target {
         }
     }
 
-    /// Writes what a file has in the tree itself, and its attributes.
+    /// Writes the part of a file's content that the tree itself holds, and its attributes.
     pub fn finish_file(&self, entry: &Entry, file: &File) -> Result<()> {
         let Kind::File { size, extents } = &entry.kind else { return Ok(()) };
         let mut offset = 0;

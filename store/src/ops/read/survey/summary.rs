@@ -44,12 +44,12 @@ pub struct SnapshotSummary {
     /// The bytes that were stored for it.
     #[serde(rename = "y")]
     pub stored_bytes: u64,
-    /// What somebody should look at, if there is anything.
+    /// The facts that somebody should look at, if there are any.
     #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
     pub notable: Option<Box<Notable>>,
 }
 
-/// What somebody should look at.
+/// The facts that somebody should look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notable {
     /// Why the pointer was not moved to it by itself.
@@ -58,10 +58,10 @@ pub struct Notable {
     /// Why the session that it was captured from had started afresh.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Box<str>>,
-    /// What of it is lost or damaged.
+    /// Its lost or damaged parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<Box<str>>,
-    /// What was expected of it and is not there.
+    /// The expected things that it lacks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<Box<str>>,
     /// The expected cookie that lapses first, and when.
@@ -69,7 +69,7 @@ pub struct Notable {
     pub first_lapse: Option<(Box<str>, u64)>,
 }
 
-/// What a pointer says.
+/// The summary of a pointer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PointerSummary {
     /// It names nothing.
@@ -89,7 +89,7 @@ pub struct LockSummary {
     pub holder_run_id: Box<str>,
     /// The host of the run.
     pub holder_host: Box<str>,
-    /// Which run of the host it is.
+    /// The run of that host.
     pub holder_host_run_id: Box<str>,
     /// When it was taken, by the holder's clock.
     pub acquired_at_ms: u64,

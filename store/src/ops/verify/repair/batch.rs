@@ -1,4 +1,4 @@
-//! `Batch` collects what is made good together.
+//! `Batch` collects the frames that are repaired together.
 
 use super::metadata_source::Twins;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// What some packs have lost, and the snapshots that need it.
+/// The lost frames of some packs, and the snapshots that need them.
 #[derive(Default)]
 pub(super) struct Batch {
     pub lost: DamagedFrames,
@@ -23,8 +23,8 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Of what is `lost`, as many packs as together lack no more frames than `most`, but at least
-    /// one; and what is left for later. Metadata is always among the first.
+    /// Of the `lost` frames, as many packs as together lack no more frames than `most`, but at least
+    /// one; and the rest for later. Metadata is always among the first.
     pub(super) async fn gather(
         lost: DamagedFrames,
         catalog: &[(Lineage, Record)],

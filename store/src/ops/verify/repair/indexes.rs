@@ -1,4 +1,4 @@
-//! Repairs indexes, which say nothing that packs do not say: without lost frames, and none missing.
+//! Repairs indexes from the packs themselves: takes lost frames out, and writes missing ones anew.
 
 use crate::{
     Result,
@@ -21,7 +21,7 @@ use crate::{
 /// A collection that merges indexes meanwhile may have read them before they were changed.
 const LOOKS: u32 = 2;
 
-/// Takes what is lost out of the indexes, so that what refers to it from now on is stored anew.
+/// Takes lost chunks out of the indexes, so that later writes store them anew.
 pub async fn forget(store: &TenantStore, lost: &DamagedFrames) -> Result<()> {
     for _ in 0..if lost.is_empty() { 0 } else { LOOKS } {
         let (entries, _) = list_all(&*store.bucket, &layout::indexes(&store.tenant), Depth::All).await?;
@@ -33,8 +33,8 @@ pub async fn forget(store: &TenantStore, lost: &DamagedFrames) -> Result<()> {
 }
 
 impl Check<'_> {
-    /// Writes the indexes that are missing anew, from what the packs themselves say they
-    /// hold, and removes those that cannot be read.
+    /// Writes the missing indexes anew, from the directories of the packs themselves,
+    /// and removes those that cannot be read.
     pub(super) async fn restore_indexes(&mut self, lost: &DamagedFrames) -> Result<()> {
         let LostIndexes { packs, unreadable } = std::mem::take(&mut self.lost_indexes);
         self.read_directories(packs.iter().copied(), "").await?;
@@ -60,7 +60,7 @@ impl Check<'_> {
     }
 }
 
-/// Whether anything of it was lost. A pack stays named, with what is left of it.
+/// Whether anything of it was lost. A pack stays named, with the rest of its chunks.
 fn drop_lost(index: &mut Index, lost: &DamagedFrames) -> bool {
     let chunks = |index: &Index| -> usize { index.packs.iter().map(|pack| 1 + pack.chunks.len()).sum() };
     let before = chunks(index);

@@ -21,8 +21,8 @@ use crate::{
 const ATTEMPTS: u32 = 16;
 
 impl Check<'_> {
-    /// Marks what is lost now, in every snapshot of the tenant that needs it, and takes away
-    /// the marks of those that were looked at and lack nothing. `before` is what was lost before
+    /// Marks the present damage in every snapshot of the tenant that needs it, and takes away
+    /// the marks of those that were looked at and lack nothing. `before` is the damage before
     /// the repair: nobody has looked at other profiles since.
     pub(super) async fn mark(&mut self, before: &DamagedFrames) -> Result<()> {
         let mut before = before.clone();
@@ -37,7 +37,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Brings the mark of a snapshot up to date, whatever others do to its record meanwhile. Says
+    /// Brings the mark of a snapshot up to date, beside other changes of its record. Says
     /// whether it has one then.
     async fn settle_mark(&self, lineage: &Lineage, record: &Record, before: &DamagedFrames) -> Result<bool> {
         let handle = LineageHandle::new(self.store.clone(), lineage.clone(), Default::default());

@@ -11,7 +11,7 @@ use crate::{
     ops::verify::findings::is_damage,
 };
 
-/// Snapshots with the same tree: what one of them lacks of it, another may have.
+/// Snapshots with the same tree: metadata that one of them lacks, another may have.
 pub(super) struct Twins<'a> {
     store: &'a TenantStore,
     records: &'a [(Lineage, Record)],

@@ -1,15 +1,15 @@
 //! Restores damaged frames from other copies, and marks the snapshots of those that have none.
 //!
-//! 1. What is lost is taken out of the indexes, so that no writer refers to it anew; and lost
-//!    indexes are written again. First, because afterwards nothing else would say what is lost.
-//! 2. What is lost and is to be had elsewhere, from this host's cache or from another pack, is
-//!    moved: see [`repack`]. All snapshots of the tenant that need it refer to the new packs
-//!    then. Nothing is deleted; collections find what nobody needs any more. However much it
-//!    is, only so much is moved together as there is memory for.
-//! 3. Everything is looked at again. What is not found any more was made good.
+//! 1. Lost chunks are taken out of the indexes, so that no writer refers to them anew; and lost
+//!    indexes are written again. First, because afterwards nothing else would name the lost chunks.
+//! 2. Lost frames of which there is another copy, in this host's cache or in another pack, are
+//!    moved: see [`repack`]. All snapshots of the tenant that need them refer to the new packs
+//!    then. Nothing is deleted; collections find packs that nobody needs any more. Only as many frames
+//!    are moved together as there is memory for.
+//! 3. Everything is looked at again. A fault that is not found any more was repaired.
 //! 4. Snapshots of which something is still lost are marked, and no others are.
-//! 5. Writes that began before the marks are revoked, and start again: they may refer to what is lost. What
-//!    has become a snapshot instead is marked too.
+//! 5. Writes that began before the marks are revoked, and start again: they may refer to lost chunks. A
+//!    write that has become a snapshot instead is marked too.
 //!
 //! Killed anywhere, nothing is worse than it was, and the next time goes on.
 
@@ -37,7 +37,7 @@ use crate::{
     ops::gc::repack::{self, FRAME_BYTES, Failed, RepackPlan},
 };
 
-/// How often it goes on with what has come to light.
+/// How often it goes on with new findings.
 const ROUNDS: u32 = 3;
 
 impl Check<'_> {
@@ -68,7 +68,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Moves what is lost, as far as it is to be had elsewhere.
+    /// Moves the lost frames of which there is another copy.
     async fn move_lost(&self, lost: &DamagedFrames) -> Result<()> {
         let most = usize::try_from(self.options.memory_bytes / FRAME_BYTES).unwrap_or(usize::MAX).max(1);
         let mut left = lost.clone();

@@ -26,12 +26,12 @@ use crate::{
     format::{frame::Codec, index::Index, layout, limits, pack::PackEntry, record::Record, table::Location},
     id::{ChunkId, PackId, PackSeq},
     ops::{
-        gc::repack::{Frame, Needed, Part, RepackPlan, Source},
+        gc::repack::{Frame, FrameBatch, Needed, RepackPlan, Source},
         verify::findings::is_damage,
     },
 };
 
-/// This host's cache, and other packs. Nothing is believed: whatever is found is checked
+/// This host's cache, and other packs. Nothing is believed: every frame found is checked
 /// against its id, and copied. So it does not matter if a pack is condemned.
 pub(super) struct Copies<'a> {
     store: &'a TenantStore,
@@ -96,7 +96,7 @@ impl<'a> Copies<'a> {
         survey.records().next().is_some() && (moves_metadata || survey.frames().any(is_had))
     }
 
-    /// From the cache: what is there was fetched from a pack, and is compressed anew.
+    /// From the cache: a chunk there was fetched from a pack, and is compressed anew.
     async fn cached(&self, wants: Vec<Want<u64>>, found: &mut Vec<(u64, PackEntry, Bytes)>) -> Result<Rest> {
         let Some(cache) = self.cache.clone() else { return Ok(wants) };
         let (key, level) = (*self.store.key(), self.store.chunking().zstd_level);
@@ -150,7 +150,7 @@ impl<'a> Copies<'a> {
     }
 }
 
-/// What is still to be found.
+/// Frames that are still to be found.
 type Rest = Vec<Want<u64>>;
 
 impl Copies<'_> {
@@ -185,7 +185,11 @@ impl Copies<'_> {
 #[async_trait]
 impl Source for Copies<'_> {
     /// All in one part: where a frame is to be had shows only when the others were looked for.
-    async fn frames<'a>(&'a self, pack: PackId, frames: &'a BTreeMap<u64, Needed>) -> Result<Vec<Part<'a>>> {
+    async fn frames<'a>(
+        &'a self,
+        pack: PackId,
+        frames: &'a BTreeMap<u64, Needed>,
+    ) -> Result<Vec<FrameBatch<'a>>> {
         Ok(vec![self.found(pack, frames).boxed()])
     }
 
@@ -198,7 +202,7 @@ impl Source for Copies<'_> {
         self.twins.metadata(record, &condemned::barred(self.store).await?).await
     }
 
-    /// What cannot be had stays where it was, as lost as before.
+    /// A frame that no copy replaces stays where it was, as lost as before.
     fn is_complete(&self) -> bool {
         false
     }

@@ -1,9 +1,10 @@
-//! Revokes writes that are under way when something is found lost.
+//! Revokes writes that are under way when damage is found.
 //!
-//! A write looks at what it builds on, and at the indexes it has used, once its lease exists, and refers to
-//! nothing that is marked, or was taken out of the indexes, by then. So the lease of one whose look came before the mark is there when the marks are written; it
-//! is revoked here, and the write starts again. If it has become a snapshot instead, that is marked
-//! like any other. One of the two always comes first, for both are replacements of its record.
+//! A write looks at its base, and at the indexes it has used, once its lease exists, and refers to nothing
+//! that is marked, or was taken out of the indexes, by then. So the lease of a write whose look came before
+//! the mark is there when the marks are written; it is revoked here, and the write starts again. If it has
+//! become a snapshot instead, that is marked like any other. One of the two always comes first, for both are
+//! replacements of its record.
 
 use crate::{
     Result,
@@ -13,7 +14,7 @@ use crate::{
 };
 
 /// Revokes every write of the tenant that stores a snapshot. Says whether there was one. Those that move
-/// chunks go on: they copy nothing that is not what it should be.
+/// chunks go on: they copy no damaged frame.
 pub async fn revoke_writes(store: &TenantStore) -> Result<bool> {
     let mut found = false;
     for lineage in records::all_lineages(store).await? {

@@ -1,4 +1,4 @@
-//! `TreeChanges` says what became of a tree since its base.
+//! `TreeChanges` lists the changes of a tree since its base.
 
 use crate::{
     content::chunk::Piece,
@@ -10,12 +10,12 @@ use crate::{
     tree::walk::Skipped,
 };
 
-/// What became of a tree since its base, in the order of paths.
+/// The changes of a tree since its base, in the order of paths.
 #[derive(Debug, Default)]
 pub struct TreeChanges {
-    /// Of one path, a removal comes before what is put there.
+    /// Of one path, a removal comes before the new entry.
     pub changes: Vec<TreeChange>,
-    /// What was left out of the tree.
+    /// The entries that were left out of the tree.
     pub skipped: Skipped,
 }
 
@@ -35,7 +35,7 @@ pub struct PutEntry {
     pub entry: Entry,
     /// Its number among the files, if its content must be read.
     pub file: Option<usize>,
-    /// Where chunks lie that it, or what it was before, refers to.
+    /// The locations of chunks that it, or the file before it, refers to.
     pub pieces: Vec<Piece>,
 }
 

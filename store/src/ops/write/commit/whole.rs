@@ -31,7 +31,7 @@ pub struct Tree {
     pub entries: Vec<Entry>,
     /// The places of the changed files among the entries, in order.
     pub changed: Vec<usize>,
-    /// What was left out of it.
+    /// The entries that were left out of it.
     pub skipped: Skipped,
     /// How many bytes its files have.
     pub bytes: u64,
@@ -46,7 +46,7 @@ pub struct Base {
     pub metadata: Arc<Metadata>,
 }
 
-/// A snapshot that was stored, as whoever goes on from it wants it.
+/// A snapshot that was stored, for a mount that goes on from it.
 #[derive(Debug)]
 pub struct Stored {
     /// The record of the snapshot.
@@ -59,7 +59,7 @@ pub struct Stored {
     pub locations: Vec<Location>,
 }
 
-/// Stores `tree`, as [`commit`](super::commit) does what became of its base. `files` gives the content of the changed
+/// Stores `tree`, as [`commit`](super::commit) stores changes of its base. `files` reads the changed
 /// files in the order of `tree.changed`.
 #[expect(
     clippy::too_many_arguments,
@@ -95,7 +95,7 @@ pub async fn commit(
     Ok((report, Some(Stored { record, metadata, entries, locations })))
 }
 
-/// What became of the base.
+/// The changes since the base.
 fn compared(tree: Tree, base: Option<&Base>) -> Result<TreeChanges> {
     let (old, locations) = base.map(|base| base.metadata.decode()).transpose()?.unwrap_or_default();
     let located = locations_by_id(&old, locations);

@@ -7,7 +7,7 @@ use std::{
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::plan::Plan;
+use super::plan::CapturePlan;
 use crate::{
     Error, Result,
     content::{
@@ -32,12 +32,12 @@ pub(super) struct BaseParts {
 }
 
 impl BaseParts {
-    /// Learns the segments that have files which must be read: most of what is in them is stored.
+    /// Learns the segments that have files which must be read: most of their content is stored already.
     pub async fn learn_touched(
         &mut self,
         store: &TenantStore,
         writer: &SnapshotWriter,
-        plan: &Plan,
+        plan: &CapturePlan,
     ) -> Result<()> {
         let Some(tree) = by_need(writer) else { return Ok(()) };
         let mut touched = BTreeSet::new();
@@ -48,7 +48,7 @@ impl BaseParts {
         Ok(())
     }
 
-    /// Learns the segments that a new tree does not have: most of what was in them is in others of it.
+    /// Learns the segments that a new tree does not have: most of their content is in others of it.
     pub async fn learn_left(&mut self, store: &TenantStore, writer: &SnapshotWriter, new: &NewTree) {
         let Some(tree) = by_need(writer) else { return };
         let kept: HashSet<usize> = new.kept_numbers().collect();
@@ -56,7 +56,7 @@ impl BaseParts {
         self.learn(store, writer, &tree, left.collect()).await;
     }
 
-    /// What cannot be read is not known, and so is stored again.
+    /// Learns the chunks of some segments. Chunks of a segment that cannot be read are stored again.
     async fn learn(
         &mut self,
         store: &TenantStore,

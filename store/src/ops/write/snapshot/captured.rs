@@ -1,4 +1,4 @@
-//! `Captured` is the tree of a directory as far as its files were read, told entry by entry.
+//! `Captured` is the tree of a directory, entry by entry, with the content of the files read so far.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{
-    plan::{FromStart, Plan, PlannedChange},
+    plan::{CapturePlan, FromStart, PlannedChange},
     tree_cutter::TreeCutter,
 };
 use crate::{
@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// What reading files gave.
+/// The contents of the files that were read.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     /// Of the files that the plan says must be read: those of each run.
@@ -50,13 +50,13 @@ impl Reads {
 
 #[derive(Clone, Debug)]
 pub(super) struct Captured {
-    pub plan: Arc<Plan>,
+    pub plan: Arc<CapturePlan>,
     pub reads: Arc<Reads>,
-    /// Whether what was remembered of the last time turned out to be wrong.
+    /// Whether the memory of the last capture proved wrong.
     is_mistaken: Arc<AtomicBool>,
 }
 
-/// What has become of the tree that was captured the last time, in the order of paths.
+/// The changes of a tree since its last capture, in the order of paths.
 pub(super) enum Edit {
     Gone(TreePath),
     Put(Taken),
@@ -72,11 +72,11 @@ pub(super) struct Taken {
 
 impl Captured {
     /// Nothing was read so far.
-    pub fn new(plan: Arc<Plan>) -> Self {
+    pub fn new(plan: Arc<CapturePlan>) -> Self {
         Self { plan, reads: Arc::default(), is_mistaken: Arc::default() }
     }
 
-    /// What was remembered of the last time is wrong: it is not used any more.
+    /// Drops the memory of the last capture, which proved wrong.
     pub fn forget_changes(&self) {
         self.is_mistaken.store(true, Ordering::Relaxed);
     }
@@ -102,7 +102,7 @@ impl Captured {
         Ok(cutter.finish())
     }
 
-    /// What makes this tree of the one that was captured the last time, if that is known, and little.
+    /// The changes from the last capture to this tree, if they are known and few.
     pub fn edits(&self) -> Result<Option<Vec<Edit>>> {
         let is_right = !self.is_mistaken.load(Ordering::Relaxed);
         let Some((_, changes)) = self.plan.changes.as_ref().filter(|_| is_right) else { return Ok(None) };
@@ -183,8 +183,8 @@ impl Captured {
 }
 
 impl Taken {
-    /// A file that was found as `entry`, and read in this round. What was seen while reading counts, not what the
-    /// walk saw before.
+    /// A file that was found as `entry`, and read in this round. Its state while it was read counts, not the
+    /// one that the walk saw before.
     fn read(mut entry: Entry, file: ReadFile, round: usize) -> Self {
         let ReadFile { seen, extents } = file;
         entry.meta.mtime = seen.state.mtime;
@@ -207,7 +207,7 @@ impl Taken {
     }
 }
 
-/// Whether what is found now is what was taken before.
+/// Whether `now` is the same as the entry that was taken before.
 fn is_same(before: &Taken, now: &Found) -> bool {
     let (was, is) = (&before.entry, &now.entry);
     match (&before.file, &now.file) {

@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// What an entry holds, as far as its segment has it.
+/// The digest of an entry's content, as far as its segment has it.
 type Digest = [u8; 32];
 
 /// The files that differ, also those that are gone. Of a file that goes on from segment to segment it may be said
@@ -93,7 +93,7 @@ fn shown(path: &TreePath) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(path.as_bytes()))
 }
 
-/// Of what an entry holds, whatever its attributes are; `None` of what holds nothing.
+/// The digest of an entry's content, without its attributes; `None` of an entry without content.
 fn digest(entry: &Entry) -> Option<Digest> {
     let mut hasher = blake3::Hasher::new();
     match &entry.kind {

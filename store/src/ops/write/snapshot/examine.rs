@@ -1,8 +1,8 @@
 //! `Examiner` looks at the files that were read before the record becomes live.
 //!
-//! Files were read one after the other; whether they make a whole together is for somebody
-//! who knows what they are. That is asked after all of them were read and before the walk
-//! that finds out whether anything changed meanwhile: what is judged is what is stored.
+//! Files were read one after the other; whether they make a whole together is for an examiner
+//! that knows their meaning. It is asked after all of them were read and before the walk
+//! that finds out whether anything changed meanwhile: the judged files are the stored ones.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +15,7 @@ use crate::{
     format::{health::Health, record::Record},
 };
 
-/// Knows what the files of a directory are.
+/// Knows the meaning of a directory's files.
 pub trait Examiner: Send + Sync + fmt::Debug {
     /// Looks at the directory `root`. `changed` holds the paths below it that differ from
     /// `base`, also those that are gone; `None` if all of it is to be looked at.
@@ -26,8 +26,8 @@ pub trait Examiner: Send + Sync + fmt::Debug {
         base: Option<&Record>,
     ) -> Result<Examined>;
 
-    /// Why a snapshot that was stored before, and has the same content as what was examined, must not
-    /// become the current one by itself, by what is known of it.
+    /// Why an earlier snapshot, with the same content as the examined files, must not
+    /// become the current one by itself, as far as is known of it.
     fn recalls(&self, _twin: &Record) -> Option<HoldBack> {
         None
     }
@@ -42,8 +42,8 @@ pub trait TreeFiles {
     /// Whether a regular file is at `path`.
     fn has(&self, path: &Path) -> Result<bool>;
 
-    /// What is in the directory `folder`: the paths of its files, then those of its directories. Nothing if it is
-    /// no directory.
+    /// The contents of the directory `folder`: the paths of its files, then those of its directories. Nothing
+    /// if it is no directory.
     fn within(&self, folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)>;
 
     /// All files of the tree.
@@ -53,10 +53,10 @@ pub trait TreeFiles {
     fn head(&self, path: &Path, most: usize) -> Option<Vec<u8>>;
 }
 
-/// What an examination found.
+/// The result of an examination.
 #[derive(Clone, Debug, Default)]
 pub struct Examined {
-    /// What to write into the record.
+    /// The findings for the record.
     pub health: Option<Health>,
     /// Why the snapshot must not become the current one by itself.
     pub hold_back: Option<HoldBack>,
@@ -65,7 +65,7 @@ pub struct Examined {
 /// Why a snapshot is stored but the pointer is not moved to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldBack {
-    /// What it is called: `shrunk`, `damaged`, `fallback`, `logged out`, `unjudged`.
+    /// Its name: `shrunk`, `damaged`, `fallback`, `logged out`, `unjudged`.
     pub word: &'static str,
     /// For people.
     pub reason: String,

@@ -1,4 +1,4 @@
-//! Captures a directory: what changed is stored, the rest is referred to.
+//! Captures a directory: changed files are stored, the others keep their chunks.
 //!
 //! 1. Walk. Files whose state may be trusted keep the chunks they had.
 //! 2. If nothing differs from the current snapshot, that is all: nothing is written, not
@@ -51,7 +51,7 @@ use crate::{
 
 pub use examine::{Examined, Examiner, HoldBack, TreeFiles};
 use held_or_own_lock::HeldOrOwnLock;
-use plan::Plan;
+use plan::CapturePlan;
 use source::DirectorySource;
 use tokio::sync::OnceCell;
 
@@ -59,18 +59,18 @@ use tokio::sync::OnceCell;
 /// because the directory changed under it.
 const ATTEMPTS: u32 = 3;
 
-/// What to capture and what to write down about it.
+/// The directory to capture, and the facts to write into its record.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Where the snapshot goes.
     pub lineage: Lineage,
-    /// What to capture.
+    /// The directory to capture.
     pub directory: PathBuf,
     /// A larger directory is refused before any of it is read.
     pub max_bytes: Option<u64>,
     /// How much the tenant may have stored when this is done; more is refused.
     pub quota_bytes: Option<u64>,
-    /// Read every file, whatever its state says.
+    /// Read every file, even if its state is the same.
     pub rescan: bool,
     /// How many bytes of the tenant's indexes to look at.
     pub index_budget: u64,
@@ -78,20 +78,20 @@ pub struct Request {
     pub threads: usize,
     /// In whose name it is done.
     pub actor: Actor,
-    /// Whose lock it is done under.
+    /// The lock under which it is done.
     pub lock: LockUse,
-    /// What the directory was made of, if that is known: only while this is current does its snapshot take
-    /// the place of it. `Some(None)` if nothing was current then.
+    /// The snapshot that the directory was made of, if that is known: only while it is current does the new
+    /// snapshot take its place. `Some(None)` if nothing was current then.
     pub made_of: Option<Option<RecordId>>,
-    /// Asked about what was read, before it is published.
+    /// Judges the files that were read, before they are published.
     pub examiner: Option<Arc<dyn Examiner>>,
     /// Why the snapshot must not take the place of the current one by itself, if there is one.
     pub hold_back: Option<HoldBack>,
     /// How it is published before the pointer is moved to it; without, it is not.
     pub archive: Option<publish::PublishJob>,
-    /// What is probably read first, where no mount has shown it; without one, nothing is laid out for that.
+    /// Guesses the first reads, where no mount has shown them; without it, chunks are not ordered by them.
     pub guess: Option<Guess>,
-    /// What the record says that only the caller knows.
+    /// The caller's part of the record.
     pub about: About,
 }
 
@@ -121,7 +121,7 @@ impl Default for LockUse {
 /// The parts of a record that only the caller knows.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// Who captures.
+    /// The author of the capture.
     pub captured_by: CapturedBy,
     /// Where, if that is known.
     pub captured_in: Option<CapturedIn>,
@@ -129,7 +129,7 @@ pub struct About {
     pub mode: Mode,
     /// Why the snapshot is taken; retention can go by it.
     pub reason: Reason,
-    /// What to find the snapshot by.
+    /// Words by which to find the snapshot.
     pub labels: BTreeMap<String, String>,
     /// Free text for people.
     pub notes: String,
@@ -141,15 +141,15 @@ pub struct About {
     pub chrome_uptime_seconds: u64,
     /// Why the session had started afresh, if it had.
     pub fallback: Option<String>,
-    /// What was changed in the profile when it was loaded.
+    /// Changes that were made to the profile when it was loaded.
     pub transforms: Vec<String>,
     /// Paths below the directory that are not captured.
     pub exclusions: Vec<String>,
-    /// Who saves it while a run goes on: it is that run's work in progress, and no pointer is moved to it.
+    /// The run that saves it while it goes on: it is that run's work in progress, and no pointer moves to it.
     pub in_progress: Option<Actor>,
 }
 
-/// What a capture did.
+/// The outcome of a capture.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The record of the snapshot.
@@ -160,19 +160,19 @@ pub struct Report {
     pub sha256_prefix: String,
     /// Whether it is new.
     pub outcome: Outcome,
-    /// What became of the pointer.
+    /// The outcome for the pointer.
     pub flip: Flip,
     /// Why the pointer was not moved, though the snapshot is stored.
     pub held_back: Option<HoldBack>,
-    /// What was found about the profile.
+    /// The findings about the profile.
     pub health: Option<Health>,
     /// When it was captured, by this host's clock.
     pub captured_at_ms: u64,
-    /// What is in it, and how much of that was new.
+    /// The size of the snapshot, and of the new part of it.
     pub counts: Counts,
     /// How many bytes its files have.
     pub uncompressed_bytes: u64,
-    /// What was left out.
+    /// The entries that were left out.
     pub skipped: Skipped,
     /// Files that kept their chunks without being read.
     pub reused_files: u64,
@@ -180,7 +180,7 @@ pub struct Report {
     pub read_files: u64,
     /// How much of the tenant's indexes was read.
     pub index: IndexUse,
-    /// What it needs of what earlier writes of this host had stored before they were cut short.
+    /// The parts of earlier, unfinished writes of this host that it uses.
     pub taken_over: TakenOver,
     /// How long the parts of it took.
     pub phases: Phases,
@@ -193,14 +193,14 @@ pub struct Report {
 pub struct Phases {
     /// Reading, cutting and examining the content. Packs are uploaded meanwhile.
     pub capture: Duration,
-    /// Uploading what was not uploaded by then, until the record is live.
+    /// Uploading the rest, until the record is live.
     pub upload: Duration,
     /// Moving the pointer, and publishing the archive before that if one is wanted.
     pub pointer_flip: Duration,
 }
 
 impl Report {
-    /// What `record` says, and how it came about; nothing was left out, or read, so far.
+    /// The report of a snapshot by its `record`; nothing was left out, or read, so far.
     pub fn of(record: &Record, snapshot_id: SnapshotId, outcome: Outcome, flip: Flip) -> Self {
         let counts = match outcome {
             Outcome::Stored => record.counts.clone(),
@@ -241,7 +241,7 @@ pub enum Outcome {
 }
 
 /// Captures `request.directory` as the next snapshot of its lineage. When `stop` ends, so
-/// does the capture, after giving back what it holds.
+/// does the capture, after giving back its locks and leases.
 pub async fn snapshot(
     store: &TenantStore,
     request: &Request,
@@ -270,8 +270,8 @@ struct Capture<'a> {
     right: OnceCell<HeldOrOwnLock>,
 }
 
-/// How a capture ended.
-struct Ended {
+/// The outcome of a capture, from which its report is made.
+struct CaptureOutcome {
     outcome: Outcome,
     record: Record,
     flip: Flip,
@@ -303,12 +303,17 @@ impl Capture<'_> {
     }
 
     async fn run(&self) -> Result<Report> {
-        let ((survey, base), plan) = futures::future::try_join(self.survey(), Plan::make(self)).await?;
+        let ((survey, base), plan) =
+            futures::future::try_join(self.survey(), CapturePlan::make(self)).await?;
         if let Some(base) = base.as_ref().filter(|base| plan.is_as(base)) {
             let (job, progress) = (self.request.archive.as_ref(), Arc::clone(&self.progress));
             let seen = survey.contract_only_seen();
             let base = pointer_move::named_already(&self.handle, seen, base.clone(), job, progress).await?;
-            return self.report(plan.skipped, plan.kept.0, Ended::unchanged(base, Flip::Unchanged, 0));
+            return self.report(
+                plan.skipped,
+                plan.kept.0,
+                CaptureOutcome::unchanged(base, Flip::Unchanged, 0),
+            );
         }
         let right = self.right.get_or_try_init(|| HeldOrOwnLock::obtain(self, survey)).await?;
         // What counts is what the pointer named when it was claimed.
@@ -331,7 +336,8 @@ impl Capture<'_> {
         self.report(skipped, reused_files, ended)
     }
 
-    /// Others may have stored what the directory lacks since it was made.
+    /// Refuses to supersede another snapshot than the one that the directory was made of: the directory lacks
+    /// the changes between the two.
     fn must_stand_on(&self, current: Option<RecordId>) -> Result<()> {
         if self.request.made_of.is_none_or(|made_of| made_of == current) {
             return Ok(());
@@ -373,8 +379,9 @@ impl Capture<'_> {
         }
     }
 
-    fn report(&self, skipped: Skipped, reused_files: u64, ended: Ended) -> Result<Report> {
-        let Ended { outcome, record, flip, held_back, read_files, index, taken_over, phases } = ended;
+    fn report(&self, skipped: Skipped, reused_files: u64, ended: CaptureOutcome) -> Result<Report> {
+        let CaptureOutcome { outcome, record, flip, held_back, read_files, index, taken_over, phases } =
+            ended;
         let snapshot_id = snapshot_id(&record)
             .ok_or_else(|| Error::Internal { what: "a record without content".to_owned() })?;
         let report = Report::of(&record, snapshot_id, outcome, flip);
@@ -382,7 +389,7 @@ impl Capture<'_> {
     }
 }
 
-impl Ended {
+impl CaptureOutcome {
     fn unchanged(record: Record, flip: Flip, read_files: u64) -> Self {
         Self {
             outcome: Outcome::Unchanged,

@@ -1,4 +1,4 @@
-//! `Plan` is a walk of the directory, with which files must be read, and which keep the chunks they had.
+//! `CapturePlan` walks the directory, and decides which files must be read and which keep their chunks.
 
 use std::{
     fs::File,
@@ -38,7 +38,7 @@ const LARGE_BYTES: u64 = 128 << 10;
 
 /// Up to so many files that must be read are kept at hand. To find more, the walk's log is gone through.
 const FEW_FILES: usize = 1024;
-/// The names of so many entries near the top are kept at hand, for whoever guesses by them.
+/// The names of so many entries near the top are kept at hand, for guesses.
 const TOP_NAMES: usize = 4096;
 
 /// Up to so many changes since the last time are kept at hand. If there are more, the tree is cut anew.
@@ -47,10 +47,10 @@ const FEW_CHANGES: usize = 4096;
 /// The folder of this host's cache for files that have no name.
 const ASIDE: &str = "aside";
 
-/// What is otherwise than it was the last time. Changes have the order of paths.
+/// A difference from the last capture. Changes have the order of paths.
 #[derive(Debug)]
 pub(super) enum PlannedChange {
-    /// What was there is gone, with all below it.
+    /// The entry is gone, with all below it.
     Gone(TreePath),
     /// An entry that is no regular file.
     Put(Entry),
@@ -58,12 +58,12 @@ pub(super) enum PlannedChange {
     Read(Entry, Choice),
 }
 
-/// What was found, and what becomes of it.
+/// The walk's findings, and the choice for each file.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct CapturePlan {
     pub root: RootDir,
     pub log: WalkLog,
-    /// What was left out.
+    /// The entries that were left out.
     pub skipped: Skipped,
     pub totals: Totals,
     /// Files that keep the chunks they had, and how many bytes they have.
@@ -74,18 +74,18 @@ pub(super) struct Plan {
     few: Option<Vec<(TreePath, FoundFile, Choice)>>,
     /// The entries in the upper two levels, for guesses; not all, if there are many.
     pub top: Vec<Entry>,
-    /// The tree that was captured the last time, and what has changed since, unless that is much.
+    /// The tree that was captured the last time, and the changes since, unless they are many.
     pub changes: Option<(SnapshotId, Vec<PlannedChange>)>,
     exclusions: Vec<String>,
     pub threads: usize,
-    /// What was known before.
+    /// The stat cache of the last capture.
     cache: Option<File>,
     pub cache_name: Option<String>,
     /// Where that is put which is too much for memory.
     pub aside: Option<PathBuf>,
 }
 
-impl Plan {
+impl CapturePlan {
     pub async fn make(capture: &Capture<'_>) -> Result<Arc<Self>> {
         let request = capture.request;
         let (directory, exclusions) = (request.directory.clone(), request.about.exclusions.clone());
@@ -126,7 +126,7 @@ impl Plan {
         Ok(Arc::new(plan))
     }
 
-    /// Walks the directory beside what was known of it.
+    /// Walks the directory beside the stat cache.
     fn survey(&mut self) -> Result<()> {
         let Self { root, log, totals, kept, to_read, few, top, cache, exclusions, threads, .. } = &mut *self;
         let (mut known, mut tally) = (known(cache.as_ref()), Tally::default());
@@ -183,7 +183,7 @@ impl Plan {
         Ok(sizes.too_large(self.root.path(), self.totals.bytes, limit))
     }
 
-    /// Whether the directory is known to be what a snapshot has.
+    /// Whether the directory is known to equal a snapshot.
     pub fn is_as(&self, record: &Record) -> bool {
         let known = self.changes.as_ref().filter(|(_, changes)| changes.is_empty());
         known.is_some_and(|(tree, _)| is_whole(record, *tree)) && self.has_found(&record.counts)
@@ -200,7 +200,7 @@ impl Plan {
         walk(&self.root, &|path| is_excluded(&self.exclusions, path), self.threads, each)
     }
 
-    /// What was known before, from the first file to the last.
+    /// The stat cache of the last capture, from the first file to the last.
     pub fn known(&self) -> StatCacheReader<FromStart<'_>> {
         known(self.cache.as_ref())
     }
@@ -241,7 +241,7 @@ impl Plan {
     }
 }
 
-/// What has changed, unless it is much.
+/// The changes so far, unless they are many.
 struct Changes(Option<Vec<PlannedChange>>);
 
 impl Changes {

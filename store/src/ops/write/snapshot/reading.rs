@@ -9,7 +9,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::plan::Plan;
+use super::plan::CapturePlan;
 use crate::{
     Error, Result,
     content::{
@@ -33,7 +33,7 @@ pub(super) type FoundFiles<'a> = Box<dyn Iterator<Item = Result<(TreePath, Found
 
 /// Prepares for reading these files, if there are any.
 pub(super) async fn before_reading(
-    plan: &Arc<Plan>,
+    plan: &Arc<CapturePlan>,
     again: &[(TreePath, FoundFile)],
 ) -> Result<Option<StatTrust>> {
     let few = stat_trust::FLUSH_ONE_BY_ONE + 1;
@@ -72,11 +72,11 @@ struct Queue<'a> {
 struct Open {
     path: TreePath,
     size: u64,
-    /// What it was while it was read, once it was.
+    /// Its state while it was read, once it was.
     seen: Option<ReadState>,
 }
 
-/// Tells what was read in the order of the files.
+/// Tells the results of reading in the order of the files.
 struct InOrder<'a> {
     each: Box<dyn FnMut(usize, TreePath, ReadFile) + Send + 'a>,
     next: usize,
@@ -84,7 +84,7 @@ struct InOrder<'a> {
 }
 
 impl<'a> Directory<'a> {
-    /// The next `len` files of `files`; `each` is told what they held, in order.
+    /// The next `len` files of `files`; `each` is told their contents, in order.
     pub fn new(
         root: &'a RootDir,
         first: &'a First,
@@ -97,7 +97,7 @@ impl<'a> Directory<'a> {
         Self { root, first, progress, len, queue, open: Mutex::default(), taken }
     }
 
-    /// Takes what a file consists of.
+    /// Takes the extents of a file.
     pub fn done(&self, at: usize, extents: Vec<Extent>) -> Result<()> {
         let Some(Open { path, seen: Some(seen), .. }) = self.open.lock().remove(&at) else {
             return Err(internal("a file that was not read is done"));

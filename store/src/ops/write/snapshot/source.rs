@@ -13,8 +13,8 @@ use std::{
 use tokio::task::JoinHandle;
 
 use super::{
-    Capture, Ended, Examined, HoldBack, Outcome, Phases, base_parts::BaseParts, captured::Captured,
-    changed::changed, is_whole, plan::Plan, reading::before_reading,
+    Capture, CaptureOutcome, Examined, HoldBack, Outcome, Phases, base_parts::BaseParts, captured::Captured,
+    changed::changed, is_whole, plan::CapturePlan, reading::before_reading,
 };
 use crate::{
     Error, Result,
@@ -37,7 +37,7 @@ pub(super) struct DirectorySource<'a> {
     capture: &'a Capture<'a>,
     writer: SnapshotWriter,
     captured: Captured,
-    /// What was looked at before the first files are read.
+    /// The state of the directory before the first files are read.
     before: Option<StatTrust>,
     /// Tells for each round of reading which of the files may be trusted next time, once that is known.
     rounds: Vec<JoinHandle<StatTrust>>,
@@ -50,10 +50,10 @@ pub(super) struct DirectorySource<'a> {
     reused_files: u64,
     /// How long reading and examining took.
     capturing: Duration,
-    /// Whether somebody wants to know what differs from the base.
+    /// Whether somebody wants the list of files that differ from the base.
     wants_changed: bool,
     base_parts: BaseParts,
-    /// What a mount of the base, or of one before it, has read first.
+    /// The ranges that mounts of the base, or of snapshots before it, read first.
     first_reads: StartupRanges,
     /// Whether the pointer names something.
     replaces: bool,
@@ -64,11 +64,11 @@ impl<'a> DirectorySource<'a> {
     pub async fn begin(
         capture: &'a Capture<'a>,
         base: Option<Record>,
-        plan: Arc<Plan>,
+        plan: Arc<CapturePlan>,
         replaces: bool,
     ) -> Result<Self> {
         let (store, request) = (capture.store, capture.request);
-        let start = write::Plan {
+        let start = write::WriteParameters {
             lineage: &request.lineage,
             about: request.about.clone(),
             totals: plan.totals.clone(),
@@ -105,7 +105,7 @@ impl<'a> DirectorySource<'a> {
     }
 
     /// Stores the snapshot and moves the pointer to it. With how many files keep the chunks they had.
-    pub async fn run(mut self, hold: &Hold) -> Result<(u64, Ended)> {
+    pub async fn run(mut self, hold: &Hold) -> Result<(u64, CaptureOutcome)> {
         let began = Instant::now();
         let ended = Box::pin(self.store_all()).await;
         let mut ended = self.writer.end(ended).await?;
@@ -132,7 +132,7 @@ impl<'a> DirectorySource<'a> {
         Ok((self.reused_files, ended))
     }
 
-    /// Keeps what this host has learnt, while the pointer is moved.
+    /// Keeps the stat cache and the tree on this host, while the pointer is moved.
     fn remember(&mut self) -> JoinHandle<Result<()>> {
         let (store, captured) = (self.capture.store.clone(), self.captured.clone());
         let (stored, rounds) = (self.stored.take(), std::mem::take(&mut self.rounds));
@@ -154,7 +154,7 @@ impl<'a> DirectorySource<'a> {
         })
     }
 
-    async fn store_all(&mut self) -> Result<Ended> {
+    async fn store_all(&mut self) -> Result<CaptureOutcome> {
         let mut again = Vec::new();
         let (tree, ingested) = loop {
             let began = Instant::now();
@@ -164,7 +164,7 @@ impl<'a> DirectorySource<'a> {
             self.capturing += began.elapsed();
             if let Some(base) = self.writer.base().filter(|base| is_whole(base, tree.id)) {
                 self.writer.flush().await?;
-                return Ok(Ended::unchanged(base.clone(), Flip::Unchanged, self.read_files));
+                return Ok(CaptureOutcome::unchanged(base.clone(), Flip::Unchanged, self.read_files));
             }
             // From here on the lease exists, so what is barred is known.
             self.writer.open().await?;
@@ -189,13 +189,16 @@ impl<'a> DirectorySource<'a> {
             self.writer.flush().await?;
             let examiner = self.capture.request.examiner.as_ref();
             let held_back = held_back.or_else(|| examiner.and_then(|examiner| examiner.recalls(&twin)));
-            return Ok(Ended { held_back, ..Ended::unchanged(twin, Flip::Unchanged, self.read_files) });
+            return Ok(CaptureOutcome {
+                held_back,
+                ..CaptureOutcome::unchanged(twin, Flip::Unchanged, self.read_files)
+            });
         }
         if let Some(held) = &held_back {
             self.writer.tell_held_back(&self.capture.handle, &held.reason);
         }
         let (record, taken_over) = self.finish(tree, ingested, held_back.as_ref()).await?;
-        Ok(Ended {
+        Ok(CaptureOutcome {
             outcome: Outcome::Stored,
             record,
             flip: Flip::Unchanged,
@@ -225,7 +228,7 @@ impl<'a> DirectorySource<'a> {
         Ok((tree, unchanged))
     }
 
-    /// What differs from the base; if that cannot be told, all of it is looked at.
+    /// The files that differ from the base; `None` if that cannot be told, and all are examined.
     async fn changed(&self, tree: &NewTree, base: &SnapshotTree) -> Option<BTreeSet<PathBuf>> {
         let unreadable = |error: &Error| tracing::warn!(%error, "what has changed cannot be told");
         changed(tree, base).await.inspect_err(unreadable).ok()
@@ -259,7 +262,7 @@ impl<'a> DirectorySource<'a> {
     }
 }
 
-/// What a mount of the base, or of one before it, has read first. That is a hint.
+/// The ranges that mounts of the base, or of snapshots before it, read first. They are a hint.
 async fn first_reads(writer: &SnapshotWriter) -> StartupRanges {
     let (Some(base), Some(tree)) = (writer.base(), writer.base_tree()) else {
         return StartupRanges::default();

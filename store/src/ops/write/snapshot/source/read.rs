@@ -112,7 +112,7 @@ impl DirectorySource<'_> {
         Ok(None)
     }
 
-    /// Whether the directory is still what was read.
+    /// Whether the directory is still as it was read.
     pub(super) async fn check_unchanged(&self) -> Result<()> {
         let captured = self.captured.clone();
         blocking(move || captured.check_unchanged()).await
@@ -139,7 +139,7 @@ impl DirectorySource<'_> {
     }
 }
 
-/// What was read before, with what was read now in place of it.
+/// The files that were read before, with the newly read ones in their place.
 fn earlier(reads: Arc<Reads>, now: Reads) -> Result<Reads> {
     let used = || Error::Internal { what: "what was read is still used".to_owned() };
     let mut all = Arc::into_inner(reads).ok_or_else(used)?;

@@ -1,4 +1,4 @@
-//! `Part` is one segment, decoded, with where its chunks lie.
+//! `LocatedSegment` is one decoded segment with the locations of its chunks.
 
 use crate::{
     content::chunk::Piece,
@@ -6,9 +6,9 @@ use crate::{
     id::ChunkId,
 };
 
-/// A segment, decoded, with where its chunks lie.
+/// A decoded segment, with the locations of its chunks.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct LocatedSegment {
     pub tree: SegmentPart,
     /// Of all its chunks, those of `continued` first.
     pub locations: Vec<Location>,
@@ -16,7 +16,7 @@ pub(crate) struct Part {
     pub(super) bytes: usize,
 }
 
-impl Part {
+impl LocatedSegment {
     /// The chunks of the entry at this place in the segment, as far as the segment has them.
     pub fn pieces(&self, place: usize) -> Vec<Piece> {
         let before: usize = self.tree.entries[..place].iter().map(|entry| entry.chunks().count()).sum();

@@ -13,7 +13,7 @@ use crate::{
 
 const ATTEMPTS: u32 = 16;
 
-/// What became of a write that a collection waits for.
+/// The state of a write that a collection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blocker {
     Writing,
@@ -22,7 +22,7 @@ pub(super) enum Blocker {
     Revoked,
 }
 
-/// With `revoke` off nothing is written: the answer is what it would be.
+/// With `revoke` off nothing is written: the answer is the one that there would be.
 pub(super) async fn settle(
     store: &TenantStore,
     lineage: &Lineage,
@@ -47,7 +47,7 @@ pub(super) async fn settle(
 }
 
 /// Revokes a write that was not heard of for too long, as it was seen while marking. `false` if
-/// it has done something since: what it needs now is for the next marking.
+/// it has done something since: its needs are for the next marking.
 pub(super) async fn revoke_expired(
     store: &TenantStore,
     lineage: &Lineage,
