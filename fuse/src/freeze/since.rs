@@ -7,9 +7,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use store::{
-    Error, Result,
-    content::snapshot_tree::SnapshotTree,
-    format::tree::TreePath,
+    Error, Result, content::snapshot_tree::SnapshotTree, format::tree::TreePath,
     ops::write::commit::TreeChanges,
 };
 use tokio::runtime::Handle;
@@ -33,6 +31,8 @@ pub struct Standing {
     onto: NewBase,
     /// What was below the mount then.
     below: Option<Arc<SnapshotTree>>,
+    /// The paths that it leaves out.
+    left_out: Vec<String>,
 }
 
 /// What has changed since the snapshot before, or since the one below.
@@ -58,30 +58,38 @@ pub struct TakenSince {
     lowers: HashMap<Ino, Arc<LowerFile>>,
     /// The files that have other bytes since.
     read: Vec<Ino>,
+    left_out: Vec<String>,
 }
 
 impl FrozenNodes {
-    /// Whether what has changed since `standing` can be told: nothing else was taken of the mount in between.
-    pub fn follows(&self, standing: &Standing) -> bool {
+    /// Whether what has changed since `standing` can be told if these paths are left out: nothing else was taken of the
+    /// mount in between, and nothing that was left out then is wanted now.
+    pub fn follows(&self, standing: &Standing, left_out: &[String]) -> bool {
         let below = self.nodes.base.as_ref().map(|base| &base.tree);
         let is_above_the_same = match (below, &standing.below) {
             (Some(below), Some(then)) => Arc::ptr_eq(below, then),
             (None, None) => true,
             _ => false,
         };
-        is_above_the_same && self.epoch == standing.onto.epoch + 1
+        let is_wanted = |path: &String| !left_out.contains(path);
+        is_above_the_same && self.epoch == standing.onto.epoch + 1 && !standing.left_out.iter().any(is_wanted)
     }
 
     /// What has changed since `standing`, which must [be followed](Self::follows); without one, since the snapshot below.
-    /// Nothing is held up meanwhile.
-    pub async fn since(&self, standing: Option<&Standing>, runtime: &Handle) -> Result<ChangesSince> {
+    /// What is at a path of `left_out` is left out, too. Nothing is held up meanwhile.
+    pub async fn since(
+        &self,
+        standing: Option<&Standing>,
+        left_out: &[String],
+        runtime: &Handle,
+    ) -> Result<ChangesSince> {
         let fs = &self.reading.0;
         let seen = match standing {
             Some(standing) => Arc::new(self.above(standing)),
             None => Arc::clone(&self.nodes),
         };
         let Changed { changes, files, numbers, paths: put, bytes, .. } =
-            Changed::of(&seen, &fs.exclusions).await?;
+            Changed::of(&seen, &[&fs.exclusions, left_out].concat()).await?;
         let (mut paths, mut lowers) = match standing {
             Some(Standing { onto, .. }) => (onto.paths.clone(), onto.files.clone()),
             None => Default::default(),
@@ -96,7 +104,15 @@ impl FrozenNodes {
         let contents = files.iter().map(written).collect();
         let files = ChangedFiles::read_from(Arc::clone(fs), files, contents, runtime.clone());
         let (epoch, nodes) = (self.epoch, Arc::clone(&self.nodes));
-        let taken = TakenSince { epoch, nodes, numbers: Arc::new(numbers), paths, lowers, read };
+        let taken = TakenSince {
+            epoch,
+            nodes,
+            numbers: Arc::new(numbers),
+            paths,
+            lowers,
+            read,
+            left_out: left_out.to_vec(),
+        };
         Ok(ChangesSince { changes, files: Arc::new(files), bytes, taken })
     }
 
@@ -112,7 +128,7 @@ impl FrozenNodes {
 impl TakenSince {
     /// The snapshot that was made of it and has this tree, for the next one to stand on.
     pub async fn stored_as(self, tree: Arc<SnapshotTree>) -> Result<Standing> {
-        let Self { epoch, nodes, numbers, paths, lowers: mut files, read } = self;
+        let Self { epoch, nodes, numbers, paths, lowers: mut files, read, left_out } = self;
         if numbers.len() != tree.len() {
             let what = format!("{} entries were taken, {} are stored", numbers.len(), tree.len());
             return Err(Error::Internal { what });
@@ -125,6 +141,10 @@ impl TakenSince {
         }
         let below = nodes.base.as_ref().map(|base| Arc::clone(&base.tree));
         let taken = Arc::new(nodes.table.clone());
-        Ok(Standing { onto: NewBase { base: BaseTree { tree, numbers }, taken, epoch, paths, files }, below })
+        Ok(Standing {
+            onto: NewBase { base: BaseTree { tree, numbers }, taken, epoch, paths, files },
+            below,
+            left_out,
+        })
     }
 }

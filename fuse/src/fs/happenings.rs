@@ -58,8 +58,7 @@ impl Fs {
         if last == noted.last() {
             noted.ask();
         }
-        let is_excluded =
-            |path: &[u8]| self.exclusions.iter().any(|excluded| excluded.as_bytes() == path);
+        let is_excluded = |path: &[u8]| self.exclusions.iter().any(|excluded| excluded.as_bytes() == path);
         let happenings = notes
             .into_iter()
             .filter(|note| !is_excluded(&note.path))

@@ -38,6 +38,8 @@ pub struct CheckpointRequest {
     pub max_bytes: Option<u64>,
     /// How much the tenant may have stored when this is done.
     pub quota_bytes: Option<u64>,
+    /// Paths that are left out, beside those that no snapshot of the mount has.
+    pub exclusions: Vec<String>,
     /// The checkpoint before, which may have been taken by an earlier daemon: what it has stored is not stored again.
     pub before: Option<RecordId>,
 }
@@ -85,9 +87,10 @@ impl Mount {
         trusts_base: bool,
     ) -> Result<TakenCheckpoint> {
         let (frozen, frozen_for) = self.freeze_now().await?;
-        last.take_if(|last| !frozen.follows(&last.standing));
+        last.take_if(|last| !frozen.follows(&last.standing, &request.exclusions));
         let standing = last.as_ref().map(|last| &last.standing);
-        let ChangesSince { changes, files, bytes, taken } = frozen.since(standing, &self.runtime).await?;
+        let ChangesSince { changes, files, bytes, taken } =
+            frozen.since(standing, &request.exclusions, &self.runtime).await?;
         if request.max_bytes.is_some_and(|limit| bytes > limit) {
             let listed = frozen.list().await?;
             size::check(&self.info.mountpoint, &listed.entries, bytes, request.max_bytes)?;

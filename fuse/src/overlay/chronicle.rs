@@ -100,7 +100,8 @@ impl Chronicle {
             homes.extend(slots.filter_map(|(name, slot)| Some((slot.ino?, (ino, name.clone())))));
         }
         let last = before + notes.len() as u64;
-        let number = |(at, (happened, ino, path))| Note { number: before + 1 + at as u64, happened, ino, path };
+        let number =
+            |(at, (happened, ino, path))| Note { number: before + 1 + at as u64, happened, ino, path };
         let notes: VecDeque<Note> = notes.into_iter().enumerate().map(number).collect();
         let file = rewritten(path, id, before, notes.iter())?;
         Ok(Self { path: path.to_owned(), file, id, notes, last, useless: 0, written: HashSet::new(), homes })
