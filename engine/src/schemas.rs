@@ -62,6 +62,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("workspace-fork", of::<workspace::ForkOutcome>("workspace fork")),
         ("workspace-history", of::<workspace::PathHistoryOutcome>("workspace history")),
         ("workspace-list", of::<workspace::CheckpointsOutcome>("workspace list")),
+        ("workspace-promote", of::<workspace::RevertOutcome>("workspace promote")),
         ("workspace-revert", of::<workspace::RevertOutcome>("workspace revert")),
         ("workspace-start", of::<workspace::WorkspaceOutcome>("workspace start")),
         ("workspace-status", of::<workspace::WorkspaceOutcome>("workspace status")),

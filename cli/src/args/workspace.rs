@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use engine::workspace::{
     ChangesRequest, CheckpointRequest, DeleteCheckpointRequest, EventsRequest, ForkRequest, ListRequest,
-    PathHistoryRequest, RevertRequest, StartRequest, StatusRequest, StopRequest, Trigger,
+    PathHistoryRequest, PromoteRequest, RevertRequest, StartRequest, StatusRequest, StopRequest, Trigger,
 };
 use store::name::ProfileName;
 
@@ -37,6 +37,7 @@ pub(crate) enum WorkspaceVerb {
     History(WorkspaceHistoryArgs),
     Delete(WorkspaceDeleteArgs),
     Fork(WorkspaceForkArgs),
+    Promote(WorkspacePromoteArgs),
     Events(WorkspaceEventsArgs),
 }
 
@@ -64,6 +65,9 @@ pub(crate) struct WorkspaceStartArgs {
     /// Seconds between automatic checkpoints [default: workspace.auto_interval, 300]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) auto_interval: Option<u64>,
+    /// Leave out what .gitignore and .pstoreignore say; a revert never touches it
+    #[arg(long)]
+    pub(crate) ignore_files: bool,
     /// Start no process: checkpoints are taken when they are asked for
     #[arg(long)]
     pub(crate) no_watch: bool,
@@ -80,6 +84,7 @@ impl WorkspaceStartArgs {
             auto_max: self.auto_max,
             manual_max: self.manual_max,
             auto_interval: self.auto_interval,
+            ignore_files: self.ignore_files,
             without_watcher: self.no_watch,
         }
     }
@@ -200,6 +205,7 @@ pub(crate) struct WorkspaceRevertArgs {
 impl WorkspaceRevertArgs {
     pub(crate) fn request(&self) -> RevertRequest {
         RevertRequest {
+            of: None,
             directory: self.directory.clone(),
             path: self.path.clone(),
             to: self.to.clone(),
@@ -253,7 +259,7 @@ impl WorkspaceDeleteArgs {
 pub(crate) struct WorkspaceForkArgs {
     /// The directory of the workspace
     pub(crate) directory: PathBuf,
-    /// The directory to make
+    /// The directory to make, or a --fork mount of the checkpoint
     pub(crate) target: PathBuf,
     #[arg(value_name = "TENANT/PROFILE", help = "The profile of the fork [default: named after both]")]
     pub(crate) profile: Option<ProfileName>,
@@ -270,6 +276,29 @@ impl WorkspaceForkArgs {
             from: self.from.clone(),
             profile: self.profile.clone(),
         }
+    }
+}
+
+/// Make a workspace what a fork of it has become
+///
+/// The fork gets a checkpoint, and what the workspace was is in `before-restore`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  pstore workspace promote ./try-2 ./project --preview
+  pstore workspace promote ./try-2 ./project")]
+pub(crate) struct WorkspacePromoteArgs {
+    /// The directory of the fork
+    pub(crate) fork: PathBuf,
+    /// The directory of the workspace that becomes like it
+    pub(crate) directory: PathBuf,
+    /// Show what would be done, and do nothing
+    #[arg(long)]
+    pub(crate) preview: bool,
+}
+
+impl WorkspacePromoteArgs {
+    pub(crate) fn request(&self) -> PromoteRequest {
+        PromoteRequest { fork: self.fork.clone(), directory: self.directory.clone(), preview: self.preview }
     }
 }
 

@@ -49,6 +49,7 @@ pub(super) async fn run(engine: Engine, args: &WorkspaceArgs) -> Result<Answer, 
             );
             Answer::of(&outcome, text)
         }
+        WorkspaceVerb::Promote(args) => revert(&engine.workspace_promote(&args.request()).await?),
         WorkspaceVerb::Events(args) => events(&engine.workspace_events(&args.request()).await?),
     }
 }
@@ -78,7 +79,8 @@ fn status_text(outcome: &WorkspaceOutcome) -> String {
     let mut text = format!("{} is a workspace of {name}, {state}\n", outcome.directory.display());
     let _ = writeln!(
         text,
-        "  ring    {} of {}, every {} s\n  named   {} of {}\n  events  {}",
+        "  method  {}\n  ring    {} of {}, every {} s\n  named   {} of {}\n  events  {}",
+        outcome.method.word(),
         outcome.auto_used,
         outcome.auto_max,
         outcome.auto_interval,
@@ -114,8 +116,9 @@ fn taken(outcome: &CheckpointOutcome) -> String {
     let name = outcome.checkpoint.as_ref().map(shown).unwrap_or_default();
     match outcome.outcome {
         CheckpointResult::Created => format!(
-            "{name} taken in {} ms, {} read, {} stored\n",
+            "{name} taken in {} ms{}, {} read, {} stored\n",
             outcome.elapsed_ms,
+            outcome.pause_ms.map(|pause| format!(", writers paused for {pause:.1} ms")).unwrap_or_default(),
             size::plural(outcome.read_files, "file", "files"),
             size::bytes(outcome.stored_bytes)
         ),

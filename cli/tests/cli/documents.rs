@@ -370,6 +370,8 @@ fn keep_workspaces(host: &TestHost, keeper: &mut Keeper<'_>) {
     keeper.keep("workspace-history", "workspace history project src/main.py");
     keeper.keep("workspace-list", "workspace list project");
     keeper.keep("workspace-fork", "workspace fork project try --from before-refactor");
+    fs::write(host.path("try/src/main.py"), "print(3)\n").unwrap();
+    keeper.keep("workspace-promote", "workspace promote try project");
     keeper.keep("workspace-delete", "workspace delete project before-refactor");
     host.ok("workspace start project");
     keeper.keep("workspace-status", "workspace status project");

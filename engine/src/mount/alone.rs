@@ -54,11 +54,11 @@ pub(super) async fn open(engine: &Engine, args: &MountRequest, failure: Failure)
     let opening = Opening {
         tenant: None,
         info: info(engine, args, &lineage, Mode::Locked, None, notes.fallback(), run_id),
+        exclusions: exclusions(&lineage),
         lineage,
         access: ProfileAccess::None,
         roots: None,
         snapshot: None,
-        exclusions: exclusions(),
         runtime: tokio::runtime::Handle::current(),
         limits: engine.limits(),
         guess: Some(startup::guess),

@@ -16,7 +16,7 @@ use store::{
     content::{TenantStore, chunk_fetcher::Limits},
     format::record,
     id::RecordId,
-    name::Lineage,
+    name::{ChromeMajor, Lineage},
 };
 
 use super::{live::absolute, request::MountRequest};
@@ -60,6 +60,7 @@ pub(super) fn opening(
     info: Info,
     limits: Limits,
 ) -> Opening {
+    let exclusions = exclusions(&lineage);
     Opening {
         tenant: Some(tenant),
         lineage,
@@ -67,16 +68,20 @@ pub(super) fn opening(
         roots,
         snapshot,
         info,
-        exclusions: exclusions(),
+        exclusions,
         runtime: tokio::runtime::Handle::current(),
         limits,
         guess: Some(startup::guess),
     }
 }
 
-/// The files that are never stored.
-pub(super) fn exclusions() -> Vec<String> {
-    profile::EXCLUSIONS.iter().copied().chain([marker::NAME]).map(str::to_owned).collect()
+/// The files that are never stored. No browser runs in a workspace, so it has none of those of a browser.
+pub(super) fn exclusions(lineage: &Lineage) -> Vec<String> {
+    let of_browser = match lineage.chrome_major == ChromeMajor::WORKSPACE {
+        true => &[][..],
+        false => &profile::EXCLUSIONS,
+    };
+    of_browser.iter().copied().chain([marker::NAME]).map(str::to_owned).collect()
 }
 
 pub(super) fn new_session(engine: &Engine, id: String) -> Result<Start, Failure> {

@@ -5,6 +5,7 @@ mod alone;
 mod assembly;
 mod autosave;
 pub mod call;
+pub(crate) mod checkpoint;
 mod choice;
 pub(crate) mod destination;
 mod diverged;

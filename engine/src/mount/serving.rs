@@ -17,7 +17,7 @@ use fuse::{
     mount::{Kernel, Mount, clean_up, control, info::Mode, is_stale},
 };
 use serde_json::Value;
-use store::{Error, ErrorKind, catalog::clock};
+use store::{Error, ErrorKind, catalog::clock, name::ChromeMajor};
 use tokio::{
     runtime::Handle,
     sync::{Notify, watch},
@@ -146,7 +146,9 @@ impl Serving {
         answer: Answerer,
     ) -> Result<Vec<String>, Failure> {
         let mut warnings = Vec::new();
-        if args.mode != Mode::ReadOnly {
+        // No browser runs in a workspace.
+        let is_profile = self.mount.lineage.chrome_major != ChromeMajor::WORKSPACE;
+        if args.mode != Mode::ReadOnly && is_profile {
             let changes = Changes::of(&self.engine, args, self.mount.is_resumed());
             let mountpoint = self.mount.info.mountpoint.clone();
             let changing = tokio::task::spawn_blocking(move || changes.make(&mountpoint, transforms));

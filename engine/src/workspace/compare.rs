@@ -130,6 +130,19 @@ pub(crate) async fn stored(
     Ok(entries.map(|entry| (entry.path.clone(), behind(&all, entry))).collect())
 }
 
+/// What a checkpoint has, but for what is left out by now: nothing is known of that any more.
+pub(crate) fn without(
+    mut stored: BTreeMap<TreePath, Entry>,
+    left_out: &[String],
+) -> BTreeMap<TreePath, Entry> {
+    let is_out = |path: &TreePath, top: &String| match TreePath::new(top.as_bytes()) {
+        Ok(top) => *path == top || is_below(path, &top),
+        Err(_) => false,
+    };
+    stored.retain(|path, _| !left_out.iter().any(|top| is_out(path, top)));
+    stored
+}
+
 fn behind(all: &[Entry], entry: &Entry) -> Entry {
     match browse::file(all, entry) {
         Some(file) => Entry { path: entry.path.clone(), ..file.clone() },

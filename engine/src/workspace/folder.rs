@@ -17,11 +17,17 @@ use sha2::{Digest, Sha256};
 use store::{
     ErrorKind,
     name::{ChromeMajor, Lineage, ProfileName},
+    tree::root_dir::RootDir,
 };
 
-use super::slots::{Kept, Slots};
+use super::{
+    ignore_files::ignored,
+    slots::{Kept, Slots},
+};
 use crate::{Engine, failure::Failure};
 
+/// The beginnings of names that a revert gives to what it prepares in the workspace.
+pub(crate) const PREPARED: [&str; 2] = [".pstore-revert-", "..pstore-revert-"];
 const SETTINGS: &str = "workspace.json";
 const SLOTS: &str = "slots.json";
 const LOCK: &str = "lock";
@@ -43,6 +49,9 @@ pub(crate) struct WorkspaceSettings {
     pub auto_max: u64,
     pub manual_max: u64,
     pub auto_interval: u64,
+    /// Leave out what `.gitignore` and `.pstoreignore` say.
+    #[serde(default)]
+    pub ignore_files: bool,
 }
 
 /// The folder of one workspace.
@@ -73,20 +82,8 @@ impl WorkspaceFolder {
                 format!("the workspace {} was started by a newer pstore", directory.display()),
             ));
         }
-        let found = fs::metadata(&directory).map_err(|error| unreadable(&directory, &error))?;
-        if (found.dev(), found.ino()) != (settings.device, settings.inode) {
-            let message = format!(
-                "{} is another directory than the one that was a workspace of {}",
-                directory.display(),
-                settings.profile
-            );
-            return Err(Failure::new(ErrorKind::Conflict, message).hint(format!(
-                "`pstore workspace start {} {}` goes on with it there, and its checkpoints stay",
-                directory.display(),
-                settings.profile
-            )));
-        }
         let folder = Self { path, settings };
+        folder.require_same()?;
         let shown = engine.location.shown();
         if folder.settings.store != shown {
             let message = format!(
@@ -97,6 +94,32 @@ impl WorkspaceFolder {
             return Err(Failure::usage(message).hint(format!("use --store {}", folder.settings.store)));
         }
         Ok(folder)
+    }
+
+    /// Fails if another directory is there by now, or another mount.
+    pub fn require_same(&self) -> Result<(), Failure> {
+        let (directory, settings) = (self.directory(), &self.settings);
+        let found = fs::metadata(directory).map_err(|error| unreadable(directory, &error))?;
+        if (found.dev(), found.ino()) == (settings.device, settings.inode) {
+            return Ok(());
+        }
+        let (shown, profile) = (directory.display(), &settings.profile);
+        let message = format!("{shown} is another directory than the one that was a workspace of {profile}");
+        Err(Failure::new(ErrorKind::Conflict, message).hint(format!(
+            "`pstore workspace start {shown} {profile}` goes on with it there, and its checkpoints stay"
+        )))
+    }
+
+    /// Takes the lock unless somebody has it.
+    pub fn try_lock(&self) -> Result<Option<FolderLock>, Failure> {
+        let path = self.path.join(LOCK);
+        let file = File::options().create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(|error| unwritable(&path, &error))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(FolderLock { _file: file })),
+            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => Ok(None),
+            Err(error) => Err(unwritable(&path, &error.into())),
+        }
     }
 
     /// What is kept of an earlier start in this directory, whichever directory that was.
@@ -130,18 +153,23 @@ impl WorkspaceFolder {
         self.path.join(SESSION_DB)
     }
 
+    /// Paths that no checkpoint has and no revert touches: what a revert that was killed has left, and what the workspace's
+    /// own files say if they are asked.
+    pub fn left_out(&self) -> Result<Vec<String>, Failure> {
+        let mut left_out = prepared(self);
+        if self.settings.ignore_files {
+            let root = RootDir::open(self.directory())?;
+            left_out.extend(ignored(&root).map_err(|error| unreadable(self.directory(), &error))?);
+        }
+        Ok(left_out)
+    }
+
     /// Waits until nobody else changes anything.
     pub async fn lock(&self) -> Result<FolderLock, Failure> {
-        let path = self.path.join(LOCK);
-        let file = File::options().create(true).truncate(false).write(true).open(&path);
-        let file = file.map_err(|error| unwritable(&path, &error))?;
         loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(FolderLock { _file: file }),
-                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {
-                    tokio::time::sleep(LOOK_EVERY).await;
-                }
-                Err(error) => return Err(unwritable(&path, &error.into())),
+            match self.try_lock()? {
+                Some(lock) => return Ok(lock),
+                None => tokio::time::sleep(LOOK_EVERY).await,
             }
         }
     }
@@ -236,4 +264,11 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
     let mut file = File::create(&new).map_err(unwritten)?;
     file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(unwritten)?;
     fs::rename(&new, path).map_err(unwritten)
+}
+
+/// What a revert that was killed has left.
+pub(crate) fn prepared(folder: &WorkspaceFolder) -> Vec<String> {
+    let entries = fs::read_dir(folder.directory()).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| PREPARED.iter().any(|begin| name.starts_with(begin))).collect()
 }

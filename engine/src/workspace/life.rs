@@ -1,4 +1,4 @@
-//! `life` starts and ends workspaces, and takes, deletes and forks their checkpoints: in this process, or in the watcher.
+//! `life` starts and ends workspaces, and takes and deletes their checkpoints: in this process, or in the watcher.
 
 use std::{
     fs,
@@ -6,31 +6,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-use store::{
-    ErrorKind,
-    catalog::records,
-    name::ProfileName,
-    ops::{point_of_no_return::PointOfNoReturn, read::restore},
-    tree::write::Keeping,
-};
+use store::ErrorKind;
 
 use super::{
     folder::{FolderLock, WorkspaceFolder, WorkspaceSettings, canonical},
     outcome::{
-        CheckpointOutcome, CheckpointResult, DeletedCheckpointOutcome, ForkOutcome, Method, Origin,
-        RevertOutcome, WatchState, WorkspaceOutcome,
+        CheckpointOutcome, CheckpointResult, DeletedCheckpointOutcome, Method, Origin, RevertOutcome,
+        WatchState, WorkspaceOutcome,
     },
-    queries::{profile_word, told},
+    queries::told,
     request::{
-        CheckpointRequest, DeleteCheckpointRequest, ForkRequest, RevertRequest, StartRequest, StatusRequest,
-        StopRequest, Trigger,
+        CheckpointRequest, DeleteCheckpointRequest, RevertRequest, StartRequest, StatusRequest, StopRequest,
+        Trigger,
     },
     session_db::SessionDb,
     slots::{self, Ending},
-    take::Wanted,
+    wanted::Wanted,
     watcher::client::{self, Verb},
 };
-use crate::{Engine, engine::threads, failure::Failure};
+use crate::{Engine, failure::Failure};
 
 /// How long a watcher that was asked to end is waited for.
 const LAST_BREATH: Duration = Duration::from_secs(60);
@@ -111,6 +105,8 @@ impl Engine {
             auto_max: fixed(request.auto_max, |earlier| earlier.auto_max, pools.0, "auto_max")?,
             manual_max: fixed(request.manual_max, |earlier| earlier.manual_max, pools.1, "manual_max")?,
             auto_interval: fixed(request.auto_interval, |it| it.auto_interval, pools.2, "auto_interval")?,
+            ignore_files: request.ignore_files
+                || earlier.as_ref().is_some_and(|earlier| earlier.ignore_files),
             directory: directory.clone(),
         };
         if settings.auto_max == 0 || settings.auto_interval == 0 {
@@ -161,7 +157,7 @@ impl Engine {
             store: settings.store.clone(),
             state: if watcher_pid.is_some() { WatchState::Watched } else { WatchState::Stopped },
             watcher_pid,
-            method: Method::Directory,
+            method: self.method_of(folder),
             auto_max: settings.auto_max,
             manual_max: settings.manual_max,
             auto_interval: settings.auto_interval,
@@ -169,6 +165,7 @@ impl Engine {
             manual_used: slots.used(Origin::Manual),
             failed_checkpoints: slots.failed,
             last_failure: slots.last_failure.clone(),
+            ignore_files: settings.ignore_files,
             session_db: folder.session_db(),
         })
     }
@@ -198,7 +195,7 @@ impl Engine {
         let began = Instant::now();
         let elapsed_ms = || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         if wanted.origin == Origin::Auto && is_too_soon(folder, wanted.trigger)? {
-            return Ok(nothing_taken(CheckpointResult::TooSoon, None));
+            return Ok(nothing_taken(self.method_of(folder), CheckpointResult::TooSoon, None));
         }
         match self.take_checkpoint(folder, lock, wanted).await {
             Ok(taken) => {
@@ -214,17 +211,18 @@ impl Engine {
                         CheckpointResult::Unchanged
                     },
                     checkpoint: Some(told(&SessionDb::open(&folder.session_db())?, &taken.kept)?),
-                    method: Method::Directory,
-                    read_files: taken.read_files,
-                    stored_bytes: taken.stored_bytes,
+                    method: taken.stored.method,
+                    read_files: taken.stored.read_files,
+                    stored_bytes: taken.stored.stored_bytes,
                     elapsed_ms: elapsed_ms(),
+                    pause_ms: taken.stored.pause_ms,
                     warning: None,
                 })
             }
             Err(failure) if wanted.origin == Origin::Auto => {
                 self.count_failure(folder, lock, &failure)?;
                 let warning = format!("no checkpoint was taken: {}", failure.message);
-                Ok(nothing_taken(CheckpointResult::Failed, Some(warning)))
+                Ok(nothing_taken(self.method_of(folder), CheckpointResult::Failed, Some(warning)))
             }
             Err(failure) => Err(failure),
         }
@@ -272,80 +270,6 @@ impl Engine {
         let snapshot_deleted = self.end_checkpoints(&folder, &lock, &tenant, &mut slots).await?;
         Ok(DeletedCheckpointOutcome { deleted, snapshot_deleted })
     }
-
-    /// Makes a workspace of its own from a checkpoint. The events up to there come along.
-    pub async fn workspace_fork(&self, request: &ForkRequest) -> Result<ForkOutcome, Failure> {
-        let folder = WorkspaceFolder::open(self, &request.directory)?;
-        let lock = folder.lock().await?;
-        let kept = folder.checkpoint(&folder.slots()?, request.from.as_deref())?;
-        let profile = match &request.profile {
-            Some(profile) => profile.clone(),
-            None => self.fork_name(&folder, request)?,
-        };
-        if profile.tenant != folder.settings.profile.tenant {
-            let message = format!("a fork of {} stays with its tenant", folder.settings.profile);
-            return Err(
-                Failure::usage(message).hint(format!("name it {}/PROFILE", folder.settings.profile.tenant))
-            );
-        }
-        if profile == folder.settings.profile {
-            let message = format!("{profile} is the workspace that is forked");
-            return Err(Failure::usage(message).hint("name another profile, or none"));
-        }
-        let tenant = self.tenant_to_change(&profile.tenant).await?;
-        let lineages = records::lineages(&tenant, &profile).await?;
-        if lineages.iter().any(|lineage| lineage.chrome_major == store::name::ChromeMajor::WORKSPACE) {
-            let message = format!("{profile} is a workspace already");
-            return Err(Failure::new(ErrorKind::TargetExists, message).hint("name another profile"));
-        }
-        let (record, _) = records::get(&tenant, &folder.lineage(), kept.record).await?;
-        let restoring = restore::Request {
-            paths: Vec::new(),
-            target: request.target.clone(),
-            force: false,
-            keeping: Keeping { owner: false, special: true },
-            threads: threads(),
-            inspector: None,
-            point_of_no_return: PointOfNoReturn::default(),
-        };
-        let report = restore::restore(&tenant, &record, &restoring, self.progress()).await?;
-        let fork = self.begin_workspace(&StartRequest {
-            directory: request.target.clone(),
-            profile: Some(profile),
-            auto_max: Some(folder.settings.auto_max),
-            manual_max: Some(folder.settings.manual_max),
-            auto_interval: Some(folder.settings.auto_interval),
-            without_watcher: true,
-        })?;
-        let db = SessionDb::open(&folder.session_db())?;
-        let (_, stop) = db.range(kept.slot)?;
-        db.copy_until(&fork.session_db(), stop)?;
-        let from = told(&db, &kept)?;
-        drop(lock);
-        let lock = fork.lock().await?;
-        let wanted = wanted_of(&CheckpointRequest {
-            trigger: Trigger::RunStart,
-            description: format!("forked from {} of {}", from.checkpoint, folder.settings.profile),
-            ..CheckpointRequest::manual(fork.directory().to_owned(), None)
-        })?;
-        self.take_checkpoint(&fork, &lock, &wanted).await?;
-        Ok(ForkOutcome {
-            from,
-            workspace: self.told_of_workspace(&fork)?,
-            files: report.files,
-            bytes: report.bytes,
-        })
-    }
-
-    fn fork_name(&self, folder: &WorkspaceFolder, request: &ForkRequest) -> Result<ProfileName, Failure> {
-        let ProfileName { tenant, profile } = &folder.settings.profile;
-        let target = std::path::absolute(&request.target).unwrap_or_else(|_| request.target.clone());
-        let name = format!("{tenant}/{}.{}", profile.as_str(), profile_word(&target));
-        name.parse().map_err(|error: store::name::InvalidName| {
-            Failure::usage(format!("no profile can be named after {}: {error}", request.target.display()))
-                .hint(format!("name one: {tenant}/PROFILE"))
-        })
-    }
 }
 
 /// Whether less than an interval has passed: for the timer since any automatic checkpoint, for a trigger since the last one
@@ -362,14 +286,19 @@ pub(crate) fn is_too_soon(folder: &WorkspaceFolder, trigger: Trigger) -> Result<
 }
 
 /// The answer to a request of which no checkpoint came.
-pub(crate) fn nothing_taken(outcome: CheckpointResult, warning: Option<String>) -> CheckpointOutcome {
+pub(crate) fn nothing_taken(
+    method: Method,
+    outcome: CheckpointResult,
+    warning: Option<String>,
+) -> CheckpointOutcome {
     CheckpointOutcome {
         outcome,
         checkpoint: None,
-        method: Method::Directory,
+        method,
         read_files: 0,
         stored_bytes: 0,
         elapsed_ms: 0,
+        pause_ms: None,
         warning,
     }
 }

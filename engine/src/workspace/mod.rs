@@ -8,15 +8,20 @@
 
 mod compare;
 mod folder;
+mod fork;
+mod ignore_files;
 mod life;
 mod lines;
+mod method;
+mod mount_events;
 pub mod outcome;
 mod queries;
 pub mod request;
 mod revert;
 mod session_db;
-mod slots;
+pub(crate) mod slots;
 mod take;
+pub(crate) mod wanted;
 mod watcher;
 
 pub use self::{outcome::*, request::*, watcher::Watching};

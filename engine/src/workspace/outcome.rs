@@ -83,8 +83,21 @@ pub struct CheckpointFields {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
+    /// It is a mount of ours: its daemon ends an epoch and stores what has changed since the checkpoint before. Writers wait
+    /// only while the epoch ends.
+    Mount,
     /// Unchanged files are looked at, and changed ones are read.
     Directory,
+}
+
+impl Method {
+    /// Its name in documents.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Mount => "mount",
+            Self::Directory => "directory",
+        }
+    }
 }
 
 /// Whether somebody watches a workspace.
@@ -128,6 +141,8 @@ pub struct WorkspaceOutcome {
     pub failed_checkpoints: u64,
     /// Why the last of them failed.
     pub last_failure: Option<String>,
+    /// Whether checkpoints leave out what `.gitignore` and `.pstoreignore` say.
+    pub ignore_files: bool,
     /// The database of its events.
     pub session_db: PathBuf,
 }
@@ -165,6 +180,8 @@ pub struct CheckpointOutcome {
     pub stored_bytes: u64,
     /// How long it took.
     pub elapsed_ms: u64,
+    /// How long writers waited, on a mount.
+    pub pause_ms: Option<f64>,
     /// What is wrong, though the agent may go on.
     pub warning: Option<String>,
 }
@@ -398,10 +415,12 @@ pub struct ForkOutcome {
     /// The new workspace, which nobody watches yet.
     #[serde(flatten)]
     pub workspace: WorkspaceOutcome,
-    /// Files that were written.
+    /// Files that it has.
     pub files: u64,
     /// The bytes of them.
     pub bytes: u64,
+    /// Whether it is a mount of the checkpoint, for which nothing was written.
+    pub mounted: bool,
 }
 
 impl Outcome for ForkOutcome {}

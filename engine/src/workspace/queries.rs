@@ -26,7 +26,6 @@ use super::{
     request::{ChangesRequest, EventsRequest, ListRequest, PathHistoryRequest, WorkspaceDiffRequest},
     session_db::SessionDb,
     slots::Kept,
-    take::prepared,
 };
 use crate::{Engine, failure::Failure, text::path};
 
@@ -93,11 +92,12 @@ impl Engine {
         let tenant = self.tenant(&folder.settings.profile.tenant).await?;
         let (record, _) = records::get(&tenant, &folder.lineage(), kept.record).await?;
         let before = compare::stored(&tenant, &record, &scope).await?;
-        let (directory, exclusions) = (folder.directory().to_owned(), prepared(folder));
+        let (directory, exclusions) = (folder.directory().to_owned(), folder.left_out()?);
         let (key, began_ms) = (*tenant.key(), kept.began_ms);
         let wanted = scope.clone();
         let found = tokio::task::spawn_blocking(move || {
             let root = RootDir::open(&directory)?;
+            let before = compare::without(before, &exclusions);
             let after = compare::live(&root, &scope, &exclusions)?;
             compare::differences(&root, &key, before, after, began_ms)
         });

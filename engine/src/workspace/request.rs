@@ -24,6 +24,9 @@ pub struct StartRequest {
     /// Seconds between automatic checkpoints.
     #[serde(default)]
     pub auto_interval: Option<u64>,
+    /// Leave out what `.gitignore` and `.pstoreignore` say; a workspace that was started so stays so.
+    #[serde(default)]
+    pub ignore_files: bool,
     /// Take the first checkpoint, and watch nothing: checkpoints are taken when they are asked for.
     #[serde(default)]
     pub without_watcher: bool,
@@ -158,6 +161,9 @@ pub struct RevertRequest {
     /// The checkpoint: `cp-N`, `N` or a name; the newest that contains the path if it is not said.
     #[serde(default)]
     pub to: Option<String>,
+    /// The workspace whose checkpoint it is, if it is another.
+    #[serde(default)]
+    pub of: Option<PathBuf>,
     /// Say what would be done, and do nothing.
     #[serde(default)]
     pub preview: bool,
@@ -186,7 +192,7 @@ pub struct PathHistoryRequest {
 pub struct ForkRequest {
     /// The directory of the workspace.
     pub directory: PathBuf,
-    /// The directory to make.
+    /// The directory to make, or a `--fork` mount of the checkpoint.
     pub target: PathBuf,
     /// The checkpoint: `cp-N`, `N` or a name; the newest if it is not said.
     #[serde(default)]
@@ -195,6 +201,18 @@ pub struct ForkRequest {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub profile: Option<ProfileName>,
+}
+
+/// Makes a workspace what a fork of it has become.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PromoteRequest {
+    /// The directory of the fork.
+    pub fork: PathBuf,
+    /// The directory of the workspace that becomes like it.
+    pub directory: PathBuf,
+    /// Say what would be done, and do nothing.
+    #[serde(default)]
+    pub preview: bool,
 }
 
 /// Asks for what happened to files.

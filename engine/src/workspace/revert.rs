@@ -8,7 +8,13 @@
 //!
 //! Every path is resolved beneath the workspace, and no symbolic link is followed on the way.
 
-use std::{collections::BTreeMap, fs::File, io, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs::File,
+    io,
+    path::PathBuf,
+    sync::Arc,
+};
 
 use rustix::{
     fs::{
@@ -32,12 +38,15 @@ use store::{
 
 use super::{
     compare::{self, Difference, Scope},
-    folder::{FolderLock, WorkspaceFolder},
-    outcome::{ChangeKind, FileAction, Origin, PathKind, RevertAction, RevertOutcome, RevertedPath},
+    folder::{FolderLock, PREPARED, WorkspaceFolder, prepared},
+    outcome::{
+        ChangeKind, CheckpointFields, FileAction, Origin, PathKind, RevertAction, RevertOutcome, RevertedPath,
+    },
+    queries::told,
     request::{RevertRequest, Trigger},
     session_db::{NewEvent, SessionDb},
     slots::{Kept, Slots},
-    take::{PREPARED, Wanted, prepared},
+    wanted::Wanted,
 };
 use crate::{Engine, engine::threads, failure::Failure, text::path};
 
@@ -47,6 +56,9 @@ const BEFORE_RESTORE: &str = "before-restore";
 /// A revert that is decided, and not done.
 struct Plan {
     kept: Kept,
+    fields: CheckpointFields,
+    /// As events call the checkpoint.
+    label: String,
     record: Record,
     differences: Vec<Difference>,
 }
@@ -73,10 +85,9 @@ impl Engine {
         let count = |action| paths.iter().filter(|path| path.action == action).count() as u64;
         let (restored, removed) = (count(RevertAction::Restored), count(RevertAction::Removed));
         let mut db = SessionDb::open(&folder.session_db())?;
-        let fields = plan.kept.fields(db.counts(db.range(plan.kept.slot)?)?);
         let mut outcome = RevertOutcome {
             reverted: !request.preview,
-            checkpoint: fields,
+            checkpoint: plan.fields.clone(),
             before: None,
             restored,
             removed,
@@ -89,16 +100,27 @@ impl Engine {
             origin: Origin::Auto,
             name: Some(BEFORE_RESTORE.to_owned()),
             trigger: Trigger::BeforeRestore,
-            description: format!("before a revert to {}", outcome.checkpoint.checkpoint),
+            description: format!("before a revert to {}", plan.label),
             run_id: String::new(),
-            spared: Some(plan.kept.slot),
+            spared: request.of.is_none().then_some(plan.kept.slot),
         };
         let before = self.take_checkpoint(folder, lock, &wanted).await?;
         outcome.before = Some(before.kept.fields(db.counts(db.range(before.kept.slot)?)?));
         let full = |difference: &Difference| root.display(&difference.path);
         changed(&plan.differences.iter().map(full).collect::<Vec<_>>());
-        self.carry_out(&tenant, &root, &plan).await?;
-        db.add(&events(&plan, &outcome.checkpoint.checkpoint))?;
+        let mount = self.workspace_mount(folder);
+        if let Some(live) = &mount {
+            self.take_events(live, &mut db, u64::MAX, &HashSet::new()).await;
+        }
+        let carried_out = self.carry_out(&tenant, &root, &plan).await;
+        if let Some(live) = &mount {
+            let text =
+                |difference: &Difference| String::from_utf8_lossy(difference.path.as_bytes()).into_owned();
+            let own = plan.differences.iter().map(text).collect();
+            self.take_events(live, &mut db, u64::MAX, &own).await;
+        }
+        carried_out?;
+        db.add(&events(&plan, &plan.label))?;
         Ok(outcome)
     }
 
@@ -116,7 +138,15 @@ impl Engine {
             None => None,
         };
         let scope = Scope(path);
+        let other = request.of.as_ref().map(|of| WorkspaceFolder::open(self, of)).transpose()?;
+        let source = other.as_ref().unwrap_or(folder);
         let (kept, record, before) = match (&request.to, &scope.0) {
+            (to, _) if other.is_some() => {
+                let kept = source.checkpoint(&source.slots()?, to.as_deref())?;
+                let (record, _) = records::get(tenant, &source.lineage(), kept.record).await?;
+                let before = compare::stored(tenant, &record, &scope).await?;
+                (kept, record, before)
+            }
             (Some(_), _) | (None, None) => {
                 let kept = folder.checkpoint(slots, request.to.as_deref())?;
                 let (record, _) = records::get(tenant, &folder.lineage(), kept.record).await?;
@@ -126,9 +156,10 @@ impl Engine {
             (None, Some(path)) => newest_with(folder, tenant, slots, &scope, path).await?,
         };
         let (root, key, began_ms) = (Arc::clone(root), *tenant.key(), kept.began_ms);
-        let (scope, exclusions) = (scope.clone(), prepared(folder));
+        let (scope, exclusions) = (scope.clone(), folder.left_out()?);
         let has_path = before.keys().any(|path| scope.holds(path));
         let compared = tokio::task::spawn_blocking(move || {
+            let before = compare::without(before, &exclusions);
             let after = compare::live(&root, &scope, &exclusions)?;
             let is_there = after.keys().any(|path| scope.holds(path));
             let mut found = compare::differences(&root, &key, before, after, began_ms)?;
@@ -145,7 +176,12 @@ impl Engine {
                 folder.directory().display()
             )));
         }
-        Ok(Plan { kept, record, differences })
+        let fields = told(&SessionDb::open(&source.session_db())?, &kept)?;
+        let label = match &other {
+            Some(other) => format!("{} of {}", fields.checkpoint, other.settings.profile),
+            None => fields.checkpoint.clone(),
+        };
+        Ok(Plan { kept, fields, label, record, differences })
     }
 
     async fn carry_out(&self, tenant: &TenantStore, root: &Arc<RootDir>, plan: &Plan) -> Result<(), Failure> {

@@ -35,6 +35,10 @@ CREATE TABLE IF NOT EXISTS snapshot_events (
 );
 ";
 
+/// Numbers in the head of the database, which are none of its tables: which events of a mount it has.
+const CHRONICLE: &str = "application_id";
+const LAST_EVENT: &str = "user_version";
+
 /// An event that has no number yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NewEvent {
@@ -58,6 +62,11 @@ fn failed(error: rusqlite::Error) -> Failure {
     Failure::new(ErrorKind::Io, format!("session.db: {error}"))
 }
 
+fn set_number(connection: &Connection, name: &str, number: u64) -> Result<(), Failure> {
+    let number = i32::try_from(number).unwrap_or(i32::MAX);
+    connection.pragma_update(None, name, number).map_err(failed)
+}
+
 impl SessionDb {
     /// Opens it, and makes it if it is not there.
     pub fn open(path: &Path) -> Result<Self, Failure> {
@@ -79,7 +88,8 @@ impl SessionDb {
             .execute("DELETE FROM fs_events WHERE id > ?1", [stop as i64])
             .and_then(|_| copy.connection.execute("DELETE FROM snapshot_events", []))
             .map_err(failed)?;
-        Ok(())
+        set_number(&copy.connection, CHRONICLE, 0)?;
+        set_number(&copy.connection, LAST_EVENT, 0)
     }
 
     /// Where the range of the newest checkpoint ends.
@@ -97,9 +107,25 @@ impl SessionDb {
     /// Adds events. Those of one path since the last checkpoint become one where that loses nothing: writing to a file
     /// twice, or writing to one that was just made.
     pub fn add(&mut self, events: &[NewEvent]) -> Result<(), Failure> {
-        if events.is_empty() {
-            return Ok(());
+        match events.is_empty() {
+            true => Ok(()),
+            false => self.add_all(events, None),
         }
+    }
+
+    /// The same, of events that a chronicle has up to this number: both are written down, or neither is.
+    pub fn add_up_to(&mut self, events: &[NewEvent], position: (u32, u64)) -> Result<(), Failure> {
+        self.add_all(events, Some(position))
+    }
+
+    /// The chronicle whose events were added last, and the number of the last.
+    pub fn position(&self) -> Result<(u32, u64), Failure> {
+        let number = |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+        let (chronicle, last) = (number(CHRONICLE).map_err(failed)?, number(LAST_EVENT).map_err(failed)?);
+        Ok((chronicle.max(0) as u32, last.max(0) as u64))
+    }
+
+    fn add_all(&mut self, events: &[NewEvent], position: Option<(u32, u64)>) -> Result<(), Failure> {
         self.read_recent()?;
         let now = iso(now_ms());
         let Some((_, recent)) = &mut self.recent else { return Ok(()) };
@@ -125,6 +151,10 @@ impl SessionDb {
                     }
                 }
             }
+        }
+        if let Some((chronicle, last)) = position {
+            set_number(&transaction, CHRONICLE, chronicle.into())?;
+            set_number(&transaction, LAST_EVENT, last)?;
         }
         transaction.commit().map_err(failed)?;
         *recent = next;

@@ -3,59 +3,36 @@
 //! What a slot held before goes last, and is written down until it is gone: whoever is killed leaves nothing that nobody
 //! would end.
 
-use std::{collections::HashSet, fs, time::Duration};
+use std::collections::HashSet;
 
 use store::{
     Error,
-    catalog::{lineage_handle::LineageHandle, lock::Terms, records},
+    catalog::{lineage_handle::LineageHandle, records},
     content::TenantStore,
-    format::{
-        WRITER,
-        record::{CapturedBy, CapturedIn, Mode, Reason, Record},
-    },
+    format::record::Record,
     id::RecordId,
     ops::{
         read::diff::{self, Change, Line},
         tag,
-        write::snapshot::{self, About, LockUse, Report},
     },
 };
 
 use super::{
     folder::{FolderLock, WorkspaceFolder},
+    method::StoredTree,
     outcome::{FileAction, Origin},
-    request::Trigger,
     session_db::{NewEvent, SessionDb},
     slots::{self, Ending, Kept, Slots},
+    wanted::Wanted,
 };
-use crate::{Engine, engine::threads, failure::Failure, names::ActorName, settings::Settings};
-
-/// How much of the tenant's indexes a checkpoint looks at to find known content.
-const INDEX_BUDGET_BYTES: u64 = 16 << 20;
-/// How long somebody else's lock of the lineage is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The beginnings of names that a revert gives to what it prepares in the workspace.
-pub(crate) const PREPARED: [&str; 2] = [".pstore-revert-", "..pstore-revert-"];
-
-/// A checkpoint that is wanted.
-#[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    pub origin: Origin,
-    pub name: Option<String>,
-    pub trigger: Trigger,
-    pub description: String,
-    pub run_id: String,
-    /// A slot that must not be overwritten.
-    pub spared: Option<u64>,
-}
+use crate::{Engine, failure::Failure, names::ActorName};
 
 /// A checkpoint that was taken; or nothing had changed, and the newest stands for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Taken {
     pub kept: Kept,
     pub is_new: bool,
-    pub read_files: u64,
-    pub stored_bytes: u64,
+    pub stored: StoredTree,
 }
 
 impl Engine {
@@ -69,32 +46,32 @@ impl Engine {
         let mut slots = folder.slots()?;
         let slot = free_slot(folder, &slots, wanted)?;
         self.location.keep_apart(folder.directory())?;
+        folder.require_same()?;
+        let mount = self.workspace_mount(folder);
         let tenant = self.writable_tenant(&folder.settings.profile.tenant).await?;
         let began_ms = slots::now_ms();
-        let report = self.store_checkpoint(folder, &tenant, wanted, slot).await?;
-        let taken = |kept: Kept, is_new| Taken {
-            kept,
-            is_new,
-            read_files: report.read_files,
-            stored_bytes: report.counts.stored_bytes,
-        };
+        let stored = self.store_checkpoint(folder, &tenant, mount.as_ref(), (wanted, slot), &slots).await?;
+        let taken = |kept: Kept, is_new| Taken { kept, is_new, stored: stored.clone() };
+        let mut db = SessionDb::open(&folder.session_db())?;
+        if let (Some(live), Some(last_event)) = (&mount, stored.last_event) {
+            self.take_events(live, &mut db, last_event, &HashSet::new()).await;
+        }
         if wanted.origin == Origin::Auto
-            && let Some(newest) = slots.newest().filter(|newest| newest.record == report.record)
+            && let Some(newest) = slots.newest().filter(|newest| newest.record == stored.record)
         {
             let newest = newest.clone();
             slots.last_auto_ms = slots::now_ms();
             folder.keep_slots(&slots, lock)?;
             return Ok(taken(newest, false));
         }
-        let mut db = SessionDb::open(&folder.session_db())?;
-        let events = self.missed_events(folder, &tenant, &slots, report.record, &mut db).await?;
+        let events = self.missed_events(folder, &tenant, &slots, stored.record, &mut db).await?;
         let handle = self.checkpoint_handle(folder, &tenant, &wanted.run_id);
         let tag = wanted.name.clone().filter(|_| wanted.origin == Origin::Manual);
         let tag = tag.unwrap_or_else(|| format!("cp-{slot}"));
         // A record that is current cannot go before it has its tag.
-        tag::tag(&handle, report.record, &tag).await?;
+        tag::tag(&handle, stored.record, &tag).await?;
         db.add(&events)?;
-        db.add_checkpoint((slot, wanted.origin), wanted.name.as_deref(), report.counts.files)?;
+        db.add_checkpoint((slot, wanted.origin), wanted.name.as_deref(), stored.files)?;
         let kept = Kept {
             serial: slots.last_serial + 1,
             slot,
@@ -102,15 +79,15 @@ impl Engine {
             name: wanted.name.clone(),
             began_ms,
             taken_ms: slots::now_ms(),
-            record: report.record,
-            snapshot_id: report.snapshot_id,
-            sha256_prefix: report.sha256_prefix.clone(),
+            record: stored.record,
+            snapshot_id: stored.snapshot_id,
+            sha256_prefix: stored.sha256_prefix.clone(),
             tag,
             trigger: wanted.trigger,
             description: wanted.description.clone(),
             run_id: wanted.run_id.clone(),
-            files_count: report.counts.files,
-            bytes: report.uncompressed_bytes,
+            files_count: stored.files,
+            bytes: stored.bytes,
         };
         slots.last_serial = kept.serial;
         slots.last_record = Some(kept.record);
@@ -124,38 +101,6 @@ impl Engine {
         folder.keep_slots(&slots, lock)?;
         self.end_checkpoints(folder, lock, &tenant, &mut slots).await?;
         Ok(taken(kept, true))
-    }
-
-    async fn store_checkpoint(
-        &self,
-        folder: &WorkspaceFolder,
-        tenant: &TenantStore,
-        wanted: &Wanted,
-        slot: u64,
-    ) -> Result<Report, Failure> {
-        let lineage = folder.lineage();
-        let settings = self.settings.tenant(&lineage.name.tenant);
-        let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-        let patience = self.patience(&lineage.name, PATIENCE);
-        let request = snapshot::Request {
-            directory: folder.directory().to_owned(),
-            max_bytes: Some(settings.max_profile_bytes),
-            quota_bytes: settings.quota_bytes,
-            rescan: false,
-            index_budget: INDEX_BUDGET_BYTES,
-            threads: threads(),
-            actor: slots::actor_of(self.actor(&ActorName::default()), &wanted.run_id),
-            lock: LockUse::Take { terms, renew_every: settings.lock_renew, patience },
-            made_of: None,
-            examiner: None,
-            hold_back: None,
-            archive: None,
-            guess: None,
-            about: about(&self.settings, folder, wanted, slot),
-            lineage,
-        };
-        let stop = self.interrupt.raised();
-        Ok(snapshot::snapshot(tenant, &request, self.progress(), stop).await?)
     }
 
     /// What differs from the checkpoint before, and no event has told of.
@@ -284,57 +229,4 @@ fn event(line: &Line) -> Option<NewEvent> {
     };
     let size = line.after.filter(|_| action != FileAction::Deleted).map(|side| side.size);
     Some(NewEvent { action, path: String::from_utf8_lossy(line.path.as_bytes()).into_owned(), size })
-}
-
-fn about(settings: &Settings, folder: &WorkspaceFolder, wanted: &Wanted, slot: u64) -> About {
-    let host = settings.host_name().unwrap_or_default();
-    let labels = [
-        ("workspace", folder.directory().display().to_string()),
-        ("slot", slot.to_string()),
-        ("pool", wanted.origin.word().to_owned()),
-        ("name", wanted.name.clone().unwrap_or_default()),
-        ("trigger", wanted.trigger.word().to_owned()),
-        ("run-id", wanted.run_id.clone()),
-    ];
-    About {
-        captured_by: CapturedBy {
-            host,
-            host_run_id: String::new(),
-            writer_version: WRITER.to_owned(),
-            unknown: Default::default(),
-        },
-        captured_in: Some(CapturedIn {
-            host_region: settings.host_region().unwrap_or_default(),
-            egress_ip_geo: settings.egress_geo(),
-            unknown: Default::default(),
-        }),
-        // No browser runs in it.
-        mode: Mode::Cold,
-        reason: match (wanted.origin, wanted.trigger) {
-            (_, Trigger::BeforeRestore) => Reason::BeforeRestore,
-            (Origin::Manual, _) => Reason::Manual,
-            (Origin::Auto, Trigger::RunEnd) => Reason::RunEnd,
-            (Origin::Auto, _) => Reason::Autosave,
-        },
-        labels: labels
-            .into_iter()
-            .filter(|(_, value)| !value.is_empty())
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect(),
-        notes: wanted.description.clone(),
-        chrome_last_version: None,
-        exit_type: None,
-        chrome_uptime_seconds: 0,
-        fallback: None,
-        transforms: Vec::new(),
-        exclusions: prepared(folder),
-        in_progress: None,
-    }
-}
-
-/// What a revert that was killed has left.
-pub(crate) fn prepared(folder: &WorkspaceFolder) -> Vec<String> {
-    let entries = fs::read_dir(folder.directory()).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| PREPARED.iter().any(|begin| name.starts_with(begin))).collect()
 }

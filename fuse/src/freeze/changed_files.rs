@@ -22,12 +22,24 @@ use crate::{
 pub struct ChangedFiles {
     fs: Arc<Fs>,
     files: Vec<(Ino, FileNode)>,
+    /// Where the bytes of each are, if that is not where its changes say.
+    contents: Option<Vec<FileNode>>,
     runtime: Handle,
 }
 
 impl ChangedFiles {
     pub fn new(fs: Arc<Fs>, files: Vec<(Ino, FileNode)>, runtime: Handle) -> Self {
-        Self { fs, files, runtime }
+        Self { fs, files, contents: None, runtime }
+    }
+
+    /// Files whose bytes are read by `contents`, which has the same ones.
+    pub fn read_from(
+        fs: Arc<Fs>,
+        files: Vec<(Ino, FileNode)>,
+        contents: Vec<FileNode>,
+        runtime: Handle,
+    ) -> Self {
+        Self { contents: Some(contents), ..Self::new(fs, files, runtime) }
     }
 
     pub fn numbers(&self) -> impl Iterator<Item = Ino> {
@@ -49,6 +61,7 @@ impl ChangedFiles {
     /// Reads what is at `offset` of the file at this place, as long as `into`. Blocks.
     pub fn read_at(&self, at: usize, offset: u64, into: &mut [u8]) -> Result<()> {
         let (ino, file) = &self.files[at];
+        let file = self.contents.as_ref().map_or(file, |contents| &contents[at]);
         let range = offset..offset + into.len() as u64;
         into.fill(0);
         let mut pieces: Vec<Piece> = Vec::new();

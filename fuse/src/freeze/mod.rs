@@ -13,6 +13,7 @@
 
 mod changed_files;
 pub mod frozen_files;
+mod since;
 
 use std::{
     collections::HashMap,
@@ -27,6 +28,7 @@ use store::{
 use tokio::runtime::Handle;
 
 pub use changed_files::ChangedFiles;
+pub use since::{ChangesSince, Standing, TakenSince};
 
 use crate::{
     Errno,
@@ -53,6 +55,8 @@ const SYNCS_AHEAD: usize = 2;
 #[derive(Debug)]
 pub struct FrozenNodes {
     pub epoch: u64,
+    /// The last event that was noted in it.
+    pub last_event: u64,
     nodes: Arc<Nodes>,
     /// While this exists, no data file is removed.
     reading: Reading,
@@ -106,7 +110,11 @@ impl Fs {
         let epoch = state.nodes.table.epoch;
         let nodes = Arc::new(state.nodes.clone());
         made(state.make(&Change::Epoch { epoch: epoch + 1 }))?;
-        Ok(FrozenNodes { epoch, nodes, reading })
+        let last_event = state.chronicle.as_mut().map_or(0, |chronicle| {
+            chronicle.ask();
+            chronicle.last()
+        });
+        Ok(FrozenNodes { epoch, last_event, nodes, reading })
     }
 
     /// Writes down, durably, what is about to become the snapshot of what was written up to an

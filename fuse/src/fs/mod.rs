@@ -11,6 +11,7 @@ mod directories;
 mod durability;
 pub mod gate;
 pub mod handles;
+pub mod happenings;
 mod names;
 mod node_attributes;
 mod quiet;
@@ -44,6 +45,7 @@ use crate::{
     overlay::{
         change::{Change, Intent},
         checkpoint::Below,
+        chronicle::Chronicle,
         journal::Journal,
         node::{Ino, NodeKind},
         nodes::{Found, Nodes},
@@ -94,6 +96,8 @@ pub(crate) struct State {
     pub journal: Journal,
     pub below: Option<Below>,
     pub intent: Option<Intent>,
+    /// Notes what happens to files, if somebody asks for it.
+    pub chronicle: Option<Chronicle>,
 }
 
 impl Fs {
@@ -108,7 +112,7 @@ impl Fs {
         Self {
             door: Gate::default(),
             gate: Gate::default(),
-            state: RwLock::new(State { nodes, journal, below, intent }),
+            state: RwLock::new(State { nodes, journal, below, intent, chronicle: None }),
             upper,
             handles: Handles::default(),
             lower,
@@ -287,6 +291,7 @@ impl State {
     pub fn make(&mut self, change: &Change) -> Answer<u64> {
         // All that it is about is here before it is written down.
         self.nodes.bring(change)?;
+        let noted = self.chronicle.as_ref().map(|noting| noting.note(&self.nodes, change)).transpose()?;
         // A node without a name is gone at the next start, and a journal that was begun since it
         // lost its name does not know it.
         let nameless = |ino| self.nodes.table.get(ino).is_some_and(|node| node.names == 0);
@@ -300,6 +305,11 @@ impl State {
             tracing::error!(%misfit, "a change was written down that cannot be made");
             Errno::IO
         })?;
+        if let (Some(chronicle), Some(noted)) = (&mut self.chronicle, noted)
+            && let Err(error) = chronicle.add(noted)
+        {
+            tracing::warn!(%error, "what happened could not be noted; the next checkpoint finds what differs");
+        }
         Ok(number)
     }
 }

@@ -1,5 +1,6 @@
 //! `Mount` is a mounted snapshot: the file system, its session, its right to the profile, its commits.
 
+mod checkpoint;
 mod commit;
 pub mod control;
 mod examine;
@@ -35,6 +36,7 @@ use store::{
 };
 use tokio::{runtime::Handle, sync::Mutex as AsyncMutex};
 
+pub use checkpoint::{CheckpointRequest, TakenCheckpoint};
 pub use commit::{Aside, Commit, CommitRequest, CommitTarget, Committed, Moment};
 pub use kernel::{Kernel, clean_up, is_possible, is_stale, release_if_stuck};
 pub use settle::Settled;
@@ -42,8 +44,9 @@ pub use start::{Opening, ProfileAccess, Snapshot, Start};
 
 use crate::{
     fs::Fs,
-    overlay::{nodes::Nodes, session::SessionDir},
+    overlay::{chronicle, nodes::Nodes, session::SessionDir},
 };
+use checkpoint::LastCheckpoint;
 use info::{Info, Mode};
 use rooted::Rooted;
 
@@ -67,6 +70,8 @@ pub struct Mount {
     committed: Mutex<Option<Committed>>,
     /// What was stored aside last of the changes that are in the session, above the same base.
     stored_aside: Mutex<Option<OpenedTree>>,
+    /// The last checkpoint that was taken of it.
+    last_checkpoint: AsyncMutex<Option<LastCheckpoint>>,
     runtime: Handle,
     ready: Mutex<Option<Duration>>,
     /// How many answers of the store it took to begin, one after another.
@@ -85,6 +90,11 @@ pub struct Mount {
 impl Mount {
     pub fn session_path(&self) -> PathBuf {
         self.session.path().to_owned()
+    }
+
+    /// Where it notes what happens to files, if it does.
+    pub fn chronicle_path(&self) -> PathBuf {
+        self.session.path().join(chronicle::NAME)
     }
 
     pub fn session_id(&self) -> String {

@@ -37,6 +37,7 @@ use crate::{
     overlay::{
         base_tree::BaseTree,
         checkpoint::{Below, Checkpoint},
+        chronicle::{self, Chronicle},
         inode_table::InodeTable,
         journal::Journal,
         nodes::Nodes,
@@ -151,6 +152,11 @@ impl Mount {
             // What is read first is fetched; nobody waits for that.
             runtime.spawn(Arc::clone(lazy).follow_tree(record.startup.clone(), guess, Arc::clone(tree)));
         }
+        let chronicle = session.path().join(chronicle::NAME);
+        if Chronicle::is_at(&chronicle) {
+            // Somebody wants to know what happens, and had not asked for all of it.
+            fs.begin_chronicle(&chronicle).map_err(|error| Error::io("cannot read", &chronicle, error))?;
+        }
         let roots = roots.map(|roots| Rooted::new(roots, &runtime));
         Ok(Self {
             fs,
@@ -166,6 +172,7 @@ impl Mount {
             base: AsyncMutex::new(base),
             committed: Mutex::default(),
             stored_aside: Mutex::default(),
+            last_checkpoint: AsyncMutex::default(),
             runtime,
             ready: Mutex::default(),
             round_trips,

@@ -9,6 +9,7 @@
 pub mod base_tree;
 pub mod change;
 pub mod checkpoint;
+pub mod chronicle;
 pub mod collect;
 pub mod inode_table;
 pub mod journal;

@@ -114,7 +114,8 @@ async fn run(call: Call, input: Input) -> Result<Output, Failure> {
         }
     };
     let to = checkpoint::named_if(&call, input.checkpoint.as_deref()).await?;
-    let request = RevertRequest { directory: call.directory.clone(), path, to, preview: input.preview };
+    let request =
+        RevertRequest { directory: call.directory.clone(), path, to, of: None, preview: input.preview };
     let done =
         call.engine.workspace_revert(&request).await.map_err(|failure| no_such_path(failure, &input))?;
     let note = note(&done, &input);

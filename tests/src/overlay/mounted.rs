@@ -29,7 +29,10 @@ use store::{
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 
-use super::model::{Model, Thing};
+use super::{
+    checkpoint::LastCheckpoint,
+    model::{Model, Thing},
+};
 use crate::store_fixture::{StoreFixture, commit_request};
 
 /// The caller of everything.
@@ -39,11 +42,12 @@ const SESSION: &str = "session";
 
 #[derive(Debug)]
 pub struct Mounted {
-    fixture: StoreFixture,
+    pub(super) fixture: StoreFixture,
     _folder: Option<TempDir>,
     pub session: SessionDir,
     pub fs: Arc<Fs>,
-    base: Option<Base>,
+    pub(super) base: Option<Base>,
+    pub(super) last: LastCheckpoint,
     room: Room,
     /// Whether each commit is compared with the whole tree.
     compares: bool,
@@ -91,7 +95,10 @@ impl Mounted {
             lost_writes: 0,
         };
         let fs = Self::fs(&fixture, recovered, None, Room::Plenty);
-        Self { fixture, _folder: None, session, fs, base: None, room: Room::Plenty, compares: true }
+        let (room, last) = (Room::Plenty, LastCheckpoint::default());
+        let mounted = Self { fixture, _folder: None, session, fs, base: None, last, room, compares: true };
+        mounted.note_happenings();
+        mounted
     }
 
     /// One of the current snapshot of a store, which is read by need; its session is in `folder`.
@@ -113,7 +120,8 @@ impl Mounted {
         };
         let (base, room) = (Some(Base { record, tree }), Room::Plenty);
         let fs = Self::fs(&fixture, recovered, below, room);
-        Self { fixture, _folder: Some(folder), session, fs, base, room, compares: false }
+        let last = LastCheckpoint::default();
+        Self { fixture, _folder: Some(folder), session, fs, base, last, room, compares: false }
     }
 
     /// The same, with so much room for content that was read.
@@ -126,7 +134,8 @@ impl Mounted {
         let session = SessionDir::open(&folder.path().join(SESSION)).unwrap().unwrap();
         let (fixture, base, room) = (self.fixture.clone(), self.base.clone(), self.room);
         let fs = Box::pin(Self::recover(&fixture, base.as_ref(), &session, same_boot, room)).await.unwrap();
-        Self { fixture, _folder: Some(folder), session, fs, base, room, compares: self.compares }
+        let last = LastCheckpoint::default();
+        Self { fixture, _folder: Some(folder), session, fs, base, last, room, compares: self.compares }
     }
 
     fn fs(fixture: &StoreFixture, recovered: Recovered, below: Option<Below>, room: Room) -> Arc<Fs> {
@@ -174,6 +183,7 @@ impl Mounted {
         let recovering =
             Self::recover(&self.fixture, self.base.as_ref(), &self.session, same_boot, self.room);
         self.fs = Box::pin(recovering).await?;
+        self.note_happenings();
         Ok(())
     }
 

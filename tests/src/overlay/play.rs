@@ -19,6 +19,7 @@ pub async fn play(mounted: Mounted, steps: &[Step]) {
         play.take(step).await;
     }
     play.compare().await;
+    play.take(&Step::Checkpoint).await;
     play.take(&Step::Kill).await;
     play.take(&Step::Commit).await;
 }
@@ -60,6 +61,7 @@ impl Play {
                 Box::pin(self.mounted.commit()).await;
                 self.compare().await;
             }
+            Step::Checkpoint => Box::pin(self.mounted.checkpoint()).await,
             Step::Compact => self.mounted.fs.compact(&self.mounted.session).unwrap(),
         }
     }

@@ -16,6 +16,7 @@ pub enum Step {
     Kill,
     Commit,
     Compact,
+    Checkpoint,
 }
 
 /// Every step is this long, so that a change of one leaves those after it the same.
@@ -51,6 +52,7 @@ impl Step {
             9 => Self::Kill,
             10 => Self::Commit,
             11 => Self::Compact,
+            12 => Self::Checkpoint,
             // Most of what is done to a profile.
             _ => Self::Write { file: what, offset, len, seed: u64::from(e % 50) },
         }
@@ -76,7 +78,7 @@ mod tests {
 
     #[test]
     fn writes_begin_and_end_at_the_edges_of_pages_and_beside_them() {
-        let step = Step::decode(&[12, 3, 32, 0, 1, 255, 51]);
+        let step = Step::decode(&[13, 3, 32, 0, 1, 255, 51]);
         assert_eq!(step, [Step::Write { file: 3, offset: 131_072, len: 4095, seed: 1 }]);
         let step = Step::decode(&[15, 0, 48, 128, 24, 128, 0]);
         assert_eq!(step, [Step::Write { file: 0, offset: 0, len: 1, seed: 0 }]);

@@ -43,6 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Kill),
         2 => Just(Step::Commit),
         1 => Just(Step::Compact),
+        3 => Just(Step::Checkpoint),
     ]
 }
 

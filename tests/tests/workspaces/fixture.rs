@@ -1,6 +1,7 @@
 //! `Desk` is a workspace with a store and a home of its own.
 
 use std::{
+    cell::RefCell,
     collections::BTreeMap,
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt},
@@ -37,6 +38,7 @@ pub struct Desk {
     pub host: Host,
     pub folder: tempfile::TempDir,
     pub project: PathBuf,
+    mounts: RefCell<Vec<(PathBuf, Pid)>>,
 }
 
 impl Desk {
@@ -45,7 +47,36 @@ impl Desk {
         let host = Host::local(&folder.path().join("home"), &folder.path().join("store"));
         let project = folder.path().join("project");
         fs::create_dir(&project).unwrap();
-        Self { host, folder, project }
+        Self { host, folder, project, mounts: RefCell::default() }
+    }
+
+    /// One that is a mount of a profile of this Chrome, or of a workspace.
+    pub fn mounted(profile: &str, chrome_major: u32) -> Self {
+        let desk = Self::new();
+        desk.mount(profile, chrome_major);
+        desk
+    }
+
+    /// Mounts the project.
+    #[track_caller]
+    pub fn mount(&self, profile: &str, chrome_major: u32) {
+        let project = self.project.to_str().unwrap().to_owned();
+        self.mount_words(&[profile, &project, "--chrome-major", &chrome_major.to_string()]);
+    }
+
+    /// Mounts something on a place, the second of these words.
+    #[track_caller]
+    pub fn mount_words(&self, words: &[&str]) {
+        let mounted = self.host.succeed([&["mount"], words].concat());
+        let pid = Pid::from_raw(mounted["pid"].as_i64().unwrap() as i32).unwrap();
+        self.mounts.borrow_mut().push((words[1].into(), pid));
+    }
+
+    /// Ends the daemon of the project's mount as nothing can be prepared for.
+    pub fn kill_mount(&self) {
+        let (_, pid) = self.mounts.borrow_mut().pop().unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
+        until(|| rustix::process::test_kill_process(pid).is_err());
     }
 
     /// Starts it without a watcher.
@@ -147,6 +178,10 @@ impl Drop for Desk {
     fn drop(&mut self) {
         if let Some(pid) = self.watcher() {
             let _ = kill_process(pid, Signal::KILL);
+        }
+        for (place, pid) in self.mounts.borrow().iter() {
+            let _ = kill_process(*pid, Signal::KILL);
+            let _ = rustix::mount::unmount(place, rustix::mount::UnmountFlags::DETACH);
         }
     }
 }

@@ -5,6 +5,8 @@
 mod checkpoints;
 mod fixture;
 mod hostile;
+mod ignore_files;
 mod model;
+mod mounted;
 mod refusals;
 mod watcher;

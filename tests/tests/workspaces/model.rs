@@ -24,21 +24,33 @@ type Tree = BTreeMap<PathBuf, Node>;
 /// `PSTORE_WORKSPACE_ROUNDS` and `PSTORE_WORKSPACE_SEED` make it longer, or another.
 #[test]
 fn whatever_happens_a_revert_gives_back_the_tree_that_was_taken() {
+    play(&Desk::new());
+}
+
+#[test]
+fn the_same_holds_on_a_mount_where_no_event_is_missing() {
+    play(&Desk::mounted("acme/agent-7", 65535));
+}
+
+fn play(desk: &Desk) {
     let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let (rounds, seed) = (number("PSTORE_WORKSPACE_ROUNDS", 30), number("PSTORE_WORKSPACE_SEED", 28));
     let mut random = Random(seed);
-    let desk = Desk::new();
     desk.watch(&["--manual-max", "1000"]);
     let mut taken: BTreeMap<String, Tree> = BTreeMap::new();
+    let mut before = tree(&desk.project);
     for round in 0..rounds {
         for _ in 0..random.below(8) {
-            work(&desk, &mut random);
+            work(desk, &mut random);
         }
         match random.below(6) {
             0 | 1 => {
                 let name = format!("round-{round}");
                 desk.run("checkpoint", &["--name", &name]);
-                taken.insert(name, tree(&desk.project));
+                let now = tree(&desk.project);
+                check_events(desk, &before, &now, seed);
+                before.clone_from(&now);
+                taken.insert(name, now);
             }
             2 | 3 if !taken.is_empty() => {
                 let at = random.below(taken.len() as u64) as usize;
@@ -64,6 +76,28 @@ fn whatever_happens_a_revert_gives_back_the_tree_that_was_taken() {
     }
     desk.check_db();
     desk.host.verify("acme/agent-7", &[]);
+}
+
+/// Every file that came, went or has other bytes since the checkpoint before was told of since then.
+fn check_events(desk: &Desk, before: &Tree, now: &Tree, seed: u64) {
+    let query = "SELECT DISTINCT replace(path, substr(path, instr(path || ' (from cp-', ' (from cp-')), '') FROM fs_events
+                 WHERE id > (SELECT COALESCE(MAX(stop_fs_event_id), 0) FROM snapshot_events
+                             WHERE id < (SELECT MAX(id) FROM snapshot_events WHERE name LIKE 'round-%')
+                             AND name LIKE 'round-%')";
+    let db = desk.db();
+    let mut told = db.prepare(query).unwrap();
+    let told: Vec<String> = told.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    let content = |node: Option<&Node>| match node {
+        Some(Node::File(_, _, bytes)) => Some(bytes.clone()),
+        Some(Node::Link(target)) => Some(target.as_os_str().as_encoded_bytes().to_vec()),
+        Some(Node::Directory(_)) | None => None,
+    };
+    for path in before.keys().chain(now.keys()) {
+        if content(before.get(path)) != content(now.get(path)) {
+            let path = path.to_str().unwrap();
+            assert!(told.iter().any(|of| of == path), "seed {seed}: {path} in {told:?}");
+        }
+    }
 }
 
 /// Does something to some path, as far as it can be done.

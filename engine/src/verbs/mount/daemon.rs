@@ -16,6 +16,7 @@ use crate::{
     mount::{
         DestinationRequest, MountRequest, Notes,
         call::{self, Call},
+        checkpoint,
         serving::{EndedBy, Serving},
     },
     observer::{LoadWay, MountResult, Mounted, Observation},
@@ -54,8 +55,12 @@ async fn answer(serving: &Arc<Serving>, request: Value) -> Value {
     let Ok(call) = serde_json::from_value::<Call>(request) else {
         return json!(call::unknown().document());
     };
+    if call.verb == checkpoint::EVENTS_VERB {
+        return call::sent(&checkpoint::serve_events(serving, call));
+    }
     let _turn = serving.turn().await;
     match call.verb.as_str() {
+        checkpoint::VERB => call::sent(&checkpoint::serve(serving, call).await),
         commit::VERB => call::sent(&committed(serving, call).await),
         unmount::VERB => call::sent(&unmounted(serving, call).await),
         _ => json!(call::unknown().document()),

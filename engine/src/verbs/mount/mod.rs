@@ -7,7 +7,7 @@ use std::{fs, io, sync::Arc, time::Duration};
 use fuse::mount::{info::Mode, is_stale, status::Status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use store::ErrorKind;
+use store::{ErrorKind, name::ChromeMajor};
 
 use crate::{
     Engine,
@@ -116,7 +116,8 @@ impl Engine {
             return Err(Failure::usage("--upgrade-from goes with a mount that takes the lock"));
         }
         request.load.check(request.chrome_major)?;
-        if request.mode == Mode::Locked {
+        let is_workspace = request.chrome_major == Some(ChromeMajor::WORKSPACE);
+        if request.mode == Mode::Locked && !is_workspace {
             require_browser(request.chrome_major)?;
         }
         self.check_work_in_progress(request)?;

@@ -22,9 +22,9 @@ use store::{ErrorKind, tree::root_dir::RootDir};
 use crate::{
     failure::Failure,
     workspace::{
+        folder::PREPARED,
         outcome::FileAction,
         session_db::{NewEvent, SessionDb},
-        take::PREPARED,
     },
 };
 

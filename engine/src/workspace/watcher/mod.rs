@@ -35,17 +35,20 @@ use self::{client::Verb, eyes::Eyes};
 use super::{
     folder::WorkspaceFolder,
     life::{is_too_soon, nothing_taken, wanted_of},
-    outcome::{CheckpointOutcome, CheckpointResult, Origin, RevertOutcome, WorkspaceOutcome},
+    outcome::{CheckpointOutcome, CheckpointResult, Method, Origin, RevertOutcome, WorkspaceOutcome},
     request::{CheckpointRequest, RevertRequest, StartRequest, Trigger},
     session_db::SessionDb,
     slots,
-    take::Wanted,
+    wanted::Wanted,
 };
 use crate::{
     Engine,
     failure::Failure,
     host::signals,
-    mount::call::{self, Call},
+    mount::{
+        call::{self, Call},
+        live::LiveMount,
+    },
 };
 
 /// What happens within this time is written down together.
@@ -66,11 +69,21 @@ pub struct Watching {
     _living: File,
 }
 
+/// Where it is known from what happens.
+#[derive(Debug)]
+enum Sight {
+    /// From the kernel.
+    Kernel(Mutex<Eyes>),
+    /// From the daemon of the mount that the workspace is, which notes everything.
+    Mount(LiveMount),
+}
+
 #[derive(Debug)]
 struct Shared {
     engine: Engine,
     folder: WorkspaceFolder,
-    eyes: Mutex<Eyes>,
+    sight: Sight,
+    runtime: Handle,
     hand_over: mpsc::Sender<Wanted>,
     /// An automatic checkpoint waits for its turn.
     is_handed: AtomicBool,
@@ -82,17 +95,16 @@ impl Engine {
     pub async fn watch_workspace(&self, request: &StartRequest) -> Result<Watching, Failure> {
         let folder = WorkspaceFolder::open(self, &request.directory)?;
         let living = live(&folder)?;
-        let (directory, path) = (folder.directory().to_owned(), folder.session_db());
-        let opened = tokio::task::spawn_blocking(move || Eyes::open(&directory, SessionDb::open(&path)?));
-        let eyes = opened.await.map_err(|error| Failure::internal(error.to_string()))??;
-        if !eyes.is_complete() {
-            self.warn("not every directory can be watched; checkpoints find what was not seen");
-        }
+        let sight = match self.workspace_mount(&folder) {
+            Some(live) => Sight::Mount(live),
+            None => Sight::Kernel(Mutex::new(self.open_eyes(&folder).await?)),
+        };
         let (hand_over, handed) = mpsc::channel(WAITING);
         let shared = Arc::new(Shared {
             engine: self.clone(),
             folder,
-            eyes: Mutex::new(eyes),
+            sight,
+            runtime: Handle::current(),
             hand_over,
             is_handed: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
@@ -106,6 +118,18 @@ impl Engine {
         spawned.map_err(|error| Failure::new(ErrorKind::Io, format!("no thread to watch with: {error}")))?;
         let outcome = self.told_of_workspace(&shared.folder)?;
         Ok(Watching { shared, handed, outcome, _living: living })
+    }
+}
+
+impl Engine {
+    async fn open_eyes(&self, folder: &WorkspaceFolder) -> Result<Eyes, Failure> {
+        let (directory, path) = (folder.directory().to_owned(), folder.session_db());
+        let opened = tokio::task::spawn_blocking(move || Eyes::open(&directory, SessionDb::open(&path)?));
+        let eyes = opened.await.map_err(|error| Failure::internal(error.to_string()))??;
+        if !eyes.is_complete() {
+            self.warn("not every directory can be watched; checkpoints find what was not seen");
+        }
+        Ok(eyes)
     }
 }
 
@@ -172,7 +196,11 @@ fn live(folder: &WorkspaceFolder) -> Result<File, Failure> {
 impl Shared {
     /// Writes down what happens, until it is over.
     fn see(&self) {
-        let fd = match self.eyes.lock().fd().try_clone_to_owned() {
+        let eyes = match &self.sight {
+            Sight::Kernel(eyes) => eyes,
+            Sight::Mount(live) => return self.ask_mount(live),
+        };
+        let fd = match eyes.lock().fd().try_clone_to_owned() {
             Ok(fd) => fd,
             Err(error) => return tracing::error!(%error, "nothing can be watched"),
         };
@@ -186,8 +214,22 @@ impl Shared {
         }
     }
 
+    /// Writes down what the daemon of the mount has noted, until it is over. Whoever takes a checkpoint or reverts does so
+    /// itself, and tells what is before and what after.
+    fn ask_mount(&self, live: &LiveMount) {
+        while !self.is_over.load(Ordering::SeqCst) {
+            thread::sleep(LOOK_EVERY);
+            let Ok(Some(_lock)) = self.folder.try_lock() else { continue };
+            let Ok(mut db) = SessionDb::open(&self.folder.session_db()) else { continue };
+            let none = HashSet::new();
+            self.runtime.block_on(self.engine.take_events(live, &mut db, u64::MAX, &none));
+        }
+    }
+
+    /// Writes down what the kernel has told so far.
     fn drain(&self) {
-        if let Err(failure) = self.eyes.lock().drain() {
+        let Sight::Kernel(eyes) = &self.sight else { return };
+        if let Err(failure) = eyes.lock().drain() {
             tracing::warn!(error = %failure.message, "events could not be written down; the next checkpoint finds them");
         }
     }
@@ -244,12 +286,16 @@ impl Shared {
             return self.engine.checkpoint_here(&self.folder, &lock, &wanted).await;
         }
         if is_too_soon(&self.folder, wanted.trigger)? || self.is_handed.swap(true, Ordering::SeqCst) {
-            return Ok(nothing_taken(CheckpointResult::TooSoon, None));
+            return Ok(nothing_taken(self.method(), CheckpointResult::TooSoon, None));
         }
         match self.hand_over.try_send(wanted) {
-            Ok(()) => Ok(nothing_taken(CheckpointResult::HandedOver, None)),
-            Err(_) => Ok(nothing_taken(CheckpointResult::TooSoon, None)),
+            Ok(()) => Ok(nothing_taken(self.method(), CheckpointResult::HandedOver, None)),
+            Err(_) => Ok(nothing_taken(self.method(), CheckpointResult::TooSoon, None)),
         }
+    }
+
+    fn method(&self) -> Method {
+        self.engine.method_of(&self.folder)
     }
 
     async fn revert(&self, call: Call) -> Result<RevertOutcome, Failure> {
@@ -259,11 +305,17 @@ impl Shared {
         let root = self.folder.directory();
         let silence = |paths: &[PathBuf]| {
             let inner = |path: &PathBuf| Some(path.strip_prefix(root).ok()?.as_os_str().as_bytes().to_vec());
-            self.eyes.lock().silence(paths.iter().filter_map(inner).collect());
+            self.silence(paths.iter().filter_map(inner).collect());
         };
         let reverted = self.engine.revert_here(&self.folder, &lock, &request, silence).await;
         self.drain();
-        self.eyes.lock().silence(HashSet::new());
+        self.silence(HashSet::new());
         reverted
+    }
+
+    fn silence(&self, paths: HashSet<Vec<u8>>) {
+        if let Sight::Kernel(eyes) = &self.sight {
+            eyes.lock().silence(paths);
+        }
     }
 }

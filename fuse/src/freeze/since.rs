@@ -1,0 +1,150 @@
+//! `Standing` is what somebody has who takes one snapshot after another of a mount and leaves its session as it is: the
+//! snapshot before, as if it were the one below.
+//!
+//! So each snapshot is made of what has changed since the one before, whatever the mount was mounted from. It holds for the
+//! end of the next epoch alone: another freeze in between forgets what was cut off of files before it.
+
+use std::{collections::HashMap, sync::Arc};
+
+use store::{
+    Error, Result, content::snapshot_tree::SnapshotTree, format::tree::TreePath,
+    ops::write::commit::TreeChanges,
+};
+use tokio::runtime::Handle;
+
+use super::{ChangedFiles, FrozenNodes};
+use crate::{
+    lower::LowerFile,
+    overlay::{
+        base_tree::BaseTree,
+        node::{FileNode, Ino, Node},
+        nodes::Nodes,
+        numbers::Numbers,
+        rebase::{NewBase, Rebase},
+        tree_changes::Changed,
+    },
+};
+
+/// A snapshot that was taken before, and what it is to the nodes of the mount.
+#[derive(Debug)]
+pub struct Standing {
+    onto: NewBase,
+    /// What was below the mount then.
+    below: Option<Arc<SnapshotTree>>,
+    /// The paths that it leaves out.
+    left_out: Vec<String>,
+}
+
+/// What has changed since the snapshot before, or since the one below.
+#[derive(Debug)]
+pub struct ChangesSince {
+    pub changes: TreeChanges,
+    /// The files whose content must be read, as the changes number them.
+    pub files: Arc<ChangedFiles>,
+    /// The sizes of all files of the tree.
+    pub bytes: u64,
+    pub taken: TakenSince,
+}
+
+/// What a snapshot is taken of, as the next one needs it.
+#[derive(Debug)]
+pub struct TakenSince {
+    epoch: u64,
+    nodes: Arc<Nodes>,
+    numbers: Arc<Numbers>,
+    /// Where the tree has the nodes that the snapshot below the mount has elsewhere, or not at all.
+    paths: HashMap<Ino, Vec<TreePath>>,
+    /// What the snapshots before have of the files whose bytes are not those of the snapshot below the mount.
+    lowers: HashMap<Ino, Arc<LowerFile>>,
+    /// The files that have other bytes since.
+    read: Vec<Ino>,
+    left_out: Vec<String>,
+}
+
+impl FrozenNodes {
+    /// Whether what has changed since `standing` can be told if these paths are left out: nothing else was taken of the
+    /// mount in between, and nothing that was left out then is wanted now.
+    pub fn follows(&self, standing: &Standing, left_out: &[String]) -> bool {
+        let below = self.nodes.base.as_ref().map(|base| &base.tree);
+        let is_above_the_same = match (below, &standing.below) {
+            (Some(below), Some(then)) => Arc::ptr_eq(below, then),
+            (None, None) => true,
+            _ => false,
+        };
+        let is_wanted = |path: &String| !left_out.contains(path);
+        is_above_the_same && self.epoch == standing.onto.epoch + 1 && !standing.left_out.iter().any(is_wanted)
+    }
+
+    /// What has changed since `standing`, which must [be followed](Self::follows); without one, since the snapshot below.
+    /// What is at a path of `left_out` is left out, too. Nothing is held up meanwhile.
+    pub async fn since(
+        &self,
+        standing: Option<&Standing>,
+        left_out: &[String],
+        runtime: &Handle,
+    ) -> Result<ChangesSince> {
+        let fs = &self.reading.0;
+        let seen = match standing {
+            Some(standing) => Arc::new(self.above(standing)),
+            None => Arc::clone(&self.nodes),
+        };
+        let Changed { changes, files, numbers, paths: put, bytes, .. } =
+            Changed::of(&seen, &[&fs.exclusions, left_out].concat()).await?;
+        let (mut paths, mut lowers) = match standing {
+            Some(Standing { onto, .. }) => (onto.paths.clone(), onto.files.clone()),
+            None => Default::default(),
+        };
+        paths.extend(put);
+        lowers.retain(|ino, _| numbers.ordinal(*ino).is_some());
+        let read = files.iter().map(|(ino, _)| *ino).collect();
+        // What was written is read from where it was written to, though the snapshot before has it, too.
+        let written = |(ino, file): &(Ino, FileNode)| {
+            self.nodes.table.get(*ino).and_then(Node::file).unwrap_or(file).clone()
+        };
+        let contents = files.iter().map(written).collect();
+        let files = ChangedFiles::read_from(Arc::clone(fs), files, contents, runtime.clone());
+        let (epoch, nodes) = (self.epoch, Arc::clone(&self.nodes));
+        let taken = TakenSince {
+            epoch,
+            nodes,
+            numbers: Arc::new(numbers),
+            paths,
+            lowers,
+            read,
+            left_out: left_out.to_vec(),
+        };
+        Ok(ChangesSince { changes, files: Arc::new(files), bytes, taken })
+    }
+
+    /// The nodes as they are if `standing` is what is below.
+    fn above(&self, standing: &Standing) -> Nodes {
+        let mut nodes = Nodes::clone(&self.nodes);
+        let plan = Rebase::plan(&nodes.table, standing.onto.clone());
+        plan.apply(&mut nodes);
+        nodes
+    }
+}
+
+impl TakenSince {
+    /// The snapshot that was made of it and has this tree, for the next one to stand on.
+    pub async fn stored_as(self, tree: Arc<SnapshotTree>) -> Result<Standing> {
+        let Self { epoch, nodes, numbers, paths, lowers: mut files, read, left_out } = self;
+        if numbers.len() != tree.len() {
+            let what = format!("{} entries were taken, {} are stored", numbers.len(), tree.len());
+            return Err(Error::Internal { what });
+        }
+        for ino in read {
+            let Some(path) = paths.get(&ino).and_then(|paths| paths.first()) else { continue };
+            let Some(file) = tree.file(path).await? else { continue };
+            let mut locations = file.pieces.iter().map(|piece| piece.location);
+            files.extend(LowerFile::of(&file.entry, &mut locations).map(|lower| (ino, Arc::new(lower))));
+        }
+        let below = nodes.base.as_ref().map(|base| Arc::clone(&base.tree));
+        let taken = Arc::new(nodes.table.clone());
+        Ok(Standing {
+            onto: NewBase { base: BaseTree { tree, numbers }, taken, epoch, paths, files },
+            below,
+            left_out,
+        })
+    }
+}
