@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod containers_layers;
 mod containers_limits;
 mod containers_restore;
 mod containers_snapshot;
@@ -9,6 +10,9 @@ mod kept;
 mod killed;
 mod load;
 mod postgres;
+mod postgres_containers;
 mod restored;
 mod saved;
+mod served;
+mod services;
 mod shop;
