@@ -11,6 +11,8 @@ use store::archive::{
     padding, pax,
 };
 
+use super::top_layer::hex;
+
 /// The largest number that a header has room for as owner and as size.
 const MAX_ID: u64 = 0o7_777_777;
 const MAX_SIZE: u64 = 0o77_777_777_777;
@@ -39,7 +41,7 @@ pub(super) struct LayerWriter<W> {
 /// A layer that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WrittenLayer {
-    /// The SHA-256 in hexadecimal digits.
+    /// The SHA-256, as `sha256:` and digits.
     pub digest: String,
     pub len: u64,
 }
@@ -76,7 +78,7 @@ impl<W: Write> LayerWriter<W> {
         self.write_all(&END)?;
         self.flush()?;
         let digest: [u8; 32] = self.hasher.finalize().into();
-        Ok(WrittenLayer { digest: super::top_layer::hex(&digest), len: self.len })
+        Ok(WrittenLayer { digest: format!("sha256:{}", hex(&digest)), len: self.len })
     }
 
     fn pad(&mut self, len: u64) -> io::Result<()> {

@@ -115,8 +115,12 @@ impl ImageParts {
             };
             layers.push((digest.clone(), source));
         }
-        let top_source = LayerSource::Written(scratch.join(TOP_FILE), top.len);
-        layers.push((format!("sha256:{}", top.digest), top_source));
+        // Also of a container that has not changed since.
+        let source = match stored.get(&top.digest) {
+            Some(path) => LayerSource::Stored(path.clone()),
+            None => LayerSource::Written(scratch.join(TOP_FILE), top.len),
+        };
+        layers.push((top.digest.clone(), source));
         Ok(Self { config, layers })
     }
 }

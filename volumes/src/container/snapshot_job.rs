@@ -268,12 +268,9 @@ impl SnapshotJob<'_> {
                     spool(self.docker.save_image(&image.id), &file).await?;
                     self.engine.step("the daemon's image was read");
                 }
-                let takes_over = image.layers.iter().any(|digest| stored.contains_key(digest));
-                let config = image.with_layer(
-                    &format!("sha256:{}", top.digest),
-                    &description.config,
-                    created_at_ms,
-                )?;
+                let digests = image.layers.iter().chain([&top.digest]);
+                let takes_over = digests.into_iter().any(|digest| stored.contains_key(digest));
+                let config = image.with_layer(&top.digest, &description.config, created_at_ms)?;
                 let (image, top, stored) = (image.clone(), top.clone(), stored.clone());
                 let parts =
                     on_a_thread(move || ImageParts::written(&folder, (&image, config), &top, &stored, most));
