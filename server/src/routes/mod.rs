@@ -11,6 +11,7 @@ macro_rules! profile {
 mod activity;
 mod archives;
 mod browse;
+mod containers;
 mod description;
 mod events;
 mod health;
@@ -53,6 +54,7 @@ static TABLES: &[&[Route]] = &[
     mcp::ROUTES,
     mounts::ROUTES,
     sessions::ROUTES,
+    containers::ROUTES,
 ];
 
 /// Every route of the server.

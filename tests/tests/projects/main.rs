@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod containers_layers;
 mod containers_limits;
 mod containers_restore;
 mod containers_snapshot;
@@ -10,6 +11,9 @@ mod killed;
 mod load;
 mod places;
 mod postgres;
+mod postgres_containers;
 mod restored;
 mod saved;
+mod served;
+mod services;
 mod shop;
