@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod archives;
+mod authorities;
 pub mod captures;
 pub mod contents;
 pub mod copies;

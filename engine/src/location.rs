@@ -19,7 +19,10 @@ use store::{
     catalog::store::Store,
 };
 
-use crate::failure::{DIRECTORY, Failure};
+use crate::{
+    authorities,
+    failure::{DIRECTORY, Failure},
+};
 
 /// Where a store is, and how it is reached.
 #[derive(Clone, Debug)]
@@ -136,6 +139,21 @@ impl Location {
         }
     }
 
+    /// Fails if requests are encrypted and the certificate of no server could be checked.
+    fn require_authorities(&self) -> Result<(), Failure> {
+        if matches!(self.url, StoreUrl::Directory(_)) || self.is_in_the_clear() || authorities::are_known() {
+            return Ok(());
+        }
+        let message = "this host has no certificates of authorities, by which servers are checked";
+        Err(Failure::new(ErrorKind::Unavailable, message).hint(
+            "install ca-certificates, bind the host's /etc/ssl/certs into the container, or name a file: SSL_CERT_FILE=…",
+        ))
+    }
+
+    fn is_in_the_clear(&self) -> bool {
+        self.s3.endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"))
+    }
+
     /// Whether what was opened is kept, for the requests of others.
     pub fn is_kept_open(&self) -> bool {
         self.kept.is_some()
@@ -180,6 +198,7 @@ impl Location {
     /// Opens the bucket; requests that fail are repeated for a while.
     pub async fn bucket(&self, purpose: Purpose) -> Result<Arc<dyn Bucket>, Failure> {
         self.require_reach()?;
+        self.require_authorities()?;
         if purpose != Purpose::Write && self.is_missing() {
             return Err(self.no_store());
         }
@@ -206,6 +225,7 @@ impl Location {
 
     /// A store that may have to be made, and so be probed.
     pub async fn store_to_make(&self, cache_root: Option<PathBuf>) -> Result<Store, Failure> {
+        self.require_authorities()?;
         let handles = open_for_probe(&self.url, &self.settings(Purpose::Write)).await?;
         Ok(Store::new(self.bucket(Purpose::Write).await?, cache_root).with_probe_handles(handles))
     }
@@ -225,7 +245,8 @@ impl Location {
     }
 
     fn overrides(&self) -> S3Overrides {
-        S3Overrides { part_patience: Some(self.policy()), ..self.s3.clone() }
+        let is_plain = self.is_in_the_clear() && !authorities::are_known();
+        S3Overrides { part_patience: Some(self.policy()), is_plain, ..self.s3.clone() }
     }
 }
 

@@ -83,7 +83,7 @@ def _describe(facts: Facts, root: Path) -> None:
     }
     if facts.glibc is not None:
         major, minor = facts.glibc
-        fields["Depends"] = f"libc6 (>= {major}.{minor}), libgcc-s1"
+        fields["Depends"] = f"libc6 (>= {major}.{minor})" + (", libgcc-s1" if b"libgcc_s.so.1\0" in facts.data else "")
     control = root / "DEBIAN"
     _put(control / "control", "".join(f"{name}: {value}\n" for name, value in fields.items()).encode())
     _put(control / "conffiles", b"/etc/pstore/pstore.toml\n/etc/pstore/serve.env\n")

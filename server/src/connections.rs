@@ -1,6 +1,6 @@
 //! `connections` accepts connections and speaks HTTP/1.1 with each, within limits, until the server is to stop.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -20,13 +20,14 @@ use tokio::{
 use tower_service::Service;
 
 use crate::{
+    delivery::Delivery,
     dispatch,
     listen::{Connection, Listener},
     peer::Peer,
     problem::Refusal,
     room::{Room, Taken},
     server_state::Server,
-    stall_guard::StallGuard,
+    stall_guard::{Sending, StallGuard},
     tls::{Certified, Tls},
 };
 
@@ -161,15 +162,21 @@ async fn speak(
     router: Router,
     mut end: Ending,
 ) {
+    let sending = Sending::default();
+    let handed_over = Arc::clone(&sending);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let mut router = router.clone();
+        let (mut router, sending) = (router.clone(), Arc::clone(&handed_over));
         request.extensions_mut().insert(peer);
         if let Some(certified) = &certified {
             request.extensions_mut().insert(certified.clone());
         }
-        async move { router.call(request.map(Body::new)).await }
+        async move {
+            let mut response = router.call(request.map(Body::new)).await?;
+            *sending.lock() = response.extensions_mut().remove::<Delivery>();
+            Ok::<_, Infallible>(response)
+        }
     });
-    let mut stream = StallGuard::new(stream, WRITE_TIME);
+    let mut stream = StallGuard::new(stream, WRITE_TIME, sending);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)

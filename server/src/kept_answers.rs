@@ -14,7 +14,7 @@ use engine::failure::Failure;
 use parking_lot::Mutex;
 use store::ErrorKind;
 
-use crate::problem::Refusal;
+use crate::{delivery::Delivery, problem::Refusal};
 
 /// Names a request, whenever it is sent.
 pub(crate) const KEY: &str = "Idempotency-Key";
@@ -56,6 +56,8 @@ struct Request {
     digest: [u8; 32],
     /// None while it is being carried out.
     answer: Option<KnownAnswer>,
+    /// Whether it was sent again since it was answered.
+    is_repeated: bool,
 }
 
 /// An answer that is remembered; only documents are.
@@ -82,7 +84,7 @@ pub(crate) fn begin(
 ) -> Result<Begun, Refusal> {
     let mut known = replays.known.lock();
     known.forget(now);
-    match known.requests.get(&name) {
+    match known.requests.get_mut(&name) {
         Some(request) if request.digest != digest => {
             let failure = Failure::usage(format!("this {KEY} was sent with another request"));
             Err(Refusal::new(
@@ -90,13 +92,16 @@ pub(crate) fn begin(
                 failure.hint("choose a new one for each request"),
             ))
         }
-        Some(Request { answer: Some(answer), .. }) => Ok(Begun::Known(answer.clone())),
+        Some(Request { answer: Some(answer), is_repeated, .. }) => {
+            *is_repeated = true;
+            Ok(Begun::Known(answer.clone()))
+        }
         Some(Request { answer: None, .. }) => {
             let message = format!("the request with this {KEY} is still being carried out");
             Err(Failure::new(ErrorKind::Conflict, message).hint("send it again later").into())
         }
         None => {
-            known.requests.insert(name.clone(), Request { digest, answer: None });
+            known.requests.insert(name.clone(), Request { digest, answer: None, is_repeated: false });
             Ok(Begun::New(Ticket { replays: Arc::clone(replays), name: Some(name) }))
         }
     }
@@ -105,11 +110,18 @@ pub(crate) fn begin(
 impl KeptAnswers {
     /// Forgets an answer that is no longer true, unless there is another by now.
     pub(crate) fn forget(&self, name: &Name, answer: &KnownAnswer) {
+        self.known.lock().forget_answer(name, answer);
+    }
+
+    /// Forgets an answer, unless its caller has asked for it again: then it has it. Whether nobody has it.
+    pub(crate) fn forget_unless_repeated(&self, name: &Name, answer: &KnownAnswer) -> bool {
         let mut known = self.known.lock();
-        if known.requests.get(name).is_some_and(|request| request.answer.as_ref() == Some(answer)) {
-            known.answered.retain(|(_, other)| other != name);
-            known.remove(name);
+        let request = known.requests.get(name).filter(|request| request.answer.as_ref() == Some(answer));
+        if request.is_some_and(|request| request.is_repeated) {
+            return false;
         }
+        known.forget_answer(name, answer);
+        true
     }
 }
 
@@ -142,6 +154,14 @@ impl Known {
         }
     }
 
+    /// Forgets this answer, unless there is another by now.
+    fn forget_answer(&mut self, name: &Name, answer: &KnownAnswer) {
+        if self.requests.get(name).is_some_and(|request| request.answer.as_ref() == Some(answer)) {
+            self.answered.retain(|(_, other)| other != name);
+            self.remove(name);
+        }
+    }
+
     /// Forgets answers that are too old, and the oldest of those beyond the limits.
     fn forget(&mut self, now: Instant) {
         while let Some((at, _)) = self.answered.front()
@@ -170,6 +190,10 @@ impl Ticket {
             && let Some(name) = self.name.take()
         {
             let answer = KnownAnswer { status: parts.status, body: body.clone() };
+            if let Some(delivery) = parts.extensions.get::<Delivery>() {
+                let (replays, name, answer) = (Arc::clone(&self.replays), name.clone(), answer.clone());
+                delivery.is_kept(move || replays.forget_unless_repeated(&name, &answer));
+            }
             self.replays.known.lock().remember(name, answer, Instant::now());
         }
         Ok(Response::from_parts(parts, Body::from(body)))
@@ -202,7 +226,12 @@ pub(crate) fn is_replay(response: &Response<Body>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use engine::interrupt::Interrupt;
+
     use super::*;
+    use crate::{delivery::REPEAT_TIME, unfinished_work::UnfinishedWork};
 
     fn replayed(status: StatusCode, body: Bytes) -> Response<Body> {
         KnownAnswer { status, body }.response()
@@ -293,5 +322,32 @@ mod tests {
         replays.forget(&name("a"), &known("1"));
         let again = begin(&replays, name("a"), [1; 32], Instant::now());
         assert!(matches!(again, Ok(Begun::Known(answer)) if answer == known("2")));
+    }
+
+    /// Sends a request with a key, whose answer is lost; it is sent again after so long, if at all. Whether it is undone.
+    async fn is_undone(again: Option<Duration>) -> bool {
+        let (work, replays) = (UnfinishedWork::default(), Arc::new(KeptAnswers::default()));
+        let sent = || begin(&replays, name("lost"), [7; 32], Instant::now()).unwrap();
+        let Begun::New(ticket) = sent() else { panic!("it was never sent") };
+        let is_undone = Arc::new(AtomicBool::new(false));
+        let undone = Arc::clone(&is_undone);
+        let undoing = async move { undone.store(true, Ordering::SeqCst) };
+        let mut response = Response::new(Body::from("{}"));
+        response.extensions_mut().insert(Delivery::new(work.begin(), Interrupt::new(), undoing));
+        drop(ticket.keep(response).await.unwrap());
+        if let Some(again) = again {
+            tokio::time::sleep(again).await;
+            assert_eq!(matches!(sent(), Begun::Known(_)), again < REPEAT_TIME);
+        }
+        work.all_ended().await;
+        is_undone.load(Ordering::SeqCst)
+    }
+
+    #[tokio::test]
+    async fn a_caller_with_a_key_may_ask_again_for_an_answer_that_was_lost() {
+        tokio::time::pause();
+        assert!(is_undone(None).await);
+        assert!(!is_undone(Some(REPEAT_TIME / 2)).await);
+        assert!(is_undone(Some(REPEAT_TIME * 2)).await);
     }
 }

@@ -23,6 +23,7 @@ mod audit;
 mod call;
 mod connections;
 mod credentials;
+mod delivery;
 mod dispatch;
 mod idempotency;
 mod jobs;

@@ -1,16 +1,24 @@
-//! `StallGuard` ends a connection whose client accepts no bytes for too long, and knows whether the client has begun a request.
+//! `StallGuard` ends a connection whose client accepts no bytes for too long, and knows whether the client has begun a request
+//! and whether an answer was sent.
 
 use std::{
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::Sleep,
 };
+
+use crate::delivery::Delivery;
+
+/// The answer that is being written, if it is to be known whether it was sent.
+pub(crate) type Sending = Arc<Mutex<Option<Delivery>>>;
 
 /// A stream on which writing must get on.
 #[derive(Debug)]
@@ -21,12 +29,14 @@ pub(crate) struct StallGuard<S> {
     waiting: Option<Pin<Box<Sleep>>>,
     /// The other side has sent something since the last answer.
     unanswered: bool,
+    sending: Sending,
 }
 
 impl<S> StallGuard<S> {
-    /// A write that gets nowhere for as long as `patience` fails.
-    pub(crate) fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, waiting: None, unanswered: false }
+    /// A write that gets nowhere for as long as `patience` fails. What is in `sending` was sent once all that was written
+    /// before has gone out.
+    pub(crate) fn new(stream: S, patience: Duration, sending: Sending) -> Self {
+        Self { stream, patience, waiting: None, unanswered: false, sending }
     }
 
     /// Whether the other side has sent something that nothing was written after.
@@ -83,6 +93,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_flush(cx);
+        if let Poll::Ready(Ok(())) = polled
+            && let Some(answer) = self.sending.lock().take()
+        {
+            answer.is_sent();
+        }
         self.within_time(cx, polled)
     }
 
@@ -96,17 +111,19 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
 mod tests {
     use std::time::Instant;
 
+    use engine::interrupt::Interrupt;
     use futures::future::join;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
+    use crate::unfinished_work::UnfinishedWork;
 
     const PATIENCE: Duration = Duration::from_millis(200);
 
     #[tokio::test]
     async fn a_request_is_unanswered_until_something_is_written() {
         let (near, mut far) = tokio::io::duplex(64);
-        let mut near = StallGuard::new(near, PATIENCE);
+        let mut near = StallGuard::new(near, PATIENCE, Sending::default());
         assert!(!near.is_unanswered());
         far.write_all(b"GET /").await.unwrap();
         near.read_exact(&mut [0; 5]).await.unwrap();
@@ -118,7 +135,7 @@ mod tests {
     #[tokio::test]
     async fn who_reads_slowly_gets_all_and_who_reads_nothing_is_left() {
         let (near, mut far) = tokio::io::duplex(8);
-        let mut near = StallGuard::new(near, PATIENCE);
+        let mut near = StallGuard::new(near, PATIENCE, Sending::default());
         let reading = async {
             for _ in 0..8 {
                 tokio::time::sleep(PATIENCE / 4).await;
@@ -131,5 +148,29 @@ mod tests {
         let error = near.write_all(&[7; 64]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(began.elapsed() >= PATIENCE);
+    }
+
+    /// The answer counts as sent once it was written and flushed, and as lost if that fails.
+    #[tokio::test]
+    async fn an_answer_is_sent_once_all_of_it_has_gone_out() {
+        for is_there in [true, false] {
+            let (near, far) = tokio::io::duplex(64);
+            let is_undone = Arc::new(Mutex::new(false));
+            let undone = Arc::clone(&is_undone);
+            let work = UnfinishedWork::default();
+            let answer = Delivery::new(work.begin(), Interrupt::new(), async move { *undone.lock() = true });
+            let mut near = StallGuard::new(near, PATIENCE, Arc::new(Mutex::new(Some(answer))));
+            if !is_there {
+                drop(far);
+            }
+            let sent = async {
+                near.write_all(b"HTTP/1.1 200 OK").await?;
+                near.flush().await
+            };
+            assert_eq!(sent.await.is_ok(), is_there);
+            drop(near);
+            work.all_ended().await;
+            assert_eq!(*is_undone.lock(), !is_there);
+        }
     }
 }

@@ -24,13 +24,24 @@ impl Default for UnfinishedWork {
     }
 }
 
+/// Holds up the end of a server until it is dropped; a server that stops already no longer waits.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    _sender: Option<mpsc::Sender<()>>,
+}
+
 impl UnfinishedWork {
+    /// Work that has begun, and ends when this is dropped.
+    pub(crate) fn begin(&self) -> Begun {
+        Begun { _sender: self.begun.lock().clone() }
+    }
+
     /// Carries it out in a task of its own: a caller that goes away does not take it along.
     pub(crate) async fn finish<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let begun = self.begun.lock().clone();
+        let begun = self.begin();
         let task = tokio::spawn(async move {
             let answer = work.await;
             drop(begun);

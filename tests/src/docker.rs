@@ -15,6 +15,8 @@ use crate::binary::Host;
 pub struct Daemon {
     /// Short: sockets are below it.
     folder: tempfile::TempDir,
+    /// As scripts/start-docker takes it.
+    network: &'static str,
 }
 
 fn workspace() -> PathBuf {
@@ -28,8 +30,17 @@ fn tools() -> PathBuf {
 impl Daemon {
     /// Starts one, with the image busybox:test. Fails loudly where no daemon can run.
     pub fn start() -> Self {
+        Self::start_with("none")
+    }
+
+    /// One whose containers can have networks among themselves.
+    pub fn with_networks() -> Self {
+        Self::start_with("bridge")
+    }
+
+    fn start_with(network: &'static str) -> Self {
         let folder = tempfile::Builder::new().prefix("dk").tempdir_in("/tmp").unwrap();
-        let daemon = Self { folder };
+        let daemon = Self { folder, network };
         daemon.script(&[]);
         daemon
     }
@@ -39,6 +50,7 @@ impl Daemon {
             .arg(self.folder.path())
             .args(more)
             .env("PSTORE_TEST_TOOLS", tools())
+            .env("DOCKER_NETWORK", self.network)
             .stdin(Stdio::null())
             .output()
             .unwrap();

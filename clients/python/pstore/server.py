@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import ssl
@@ -17,9 +18,11 @@ from . import archive
 from .agent_tools import AgentTools
 from .connection import Connection
 from .door import Capture, Door, Json, Name, Watch
-from .errors import LockHeld, PstoreError, invalid, not_offered
+from .errors import Cancelled, LockHeld, PstoreError, invalid, not_offered
 from .progress import Progress
 from .received import Receiver
+
+LOG = logging.getLogger("pstore")
 
 #: How long a server lets one request wait for a lock.
 _MAX_WAIT_SECONDS = 60
@@ -121,12 +124,30 @@ class Server(Door):
             body[mode] = True
 
         def once(seconds: int) -> Json:
-            # A request that is cut may have made a mount that nobody here knows. Without a wait it is short: whoever cancels gets the
-            # mount first, and ends it.
+            request = uuid.uuid4().hex
+            # Without a wait it is short: whoever cancels gets the mount first, and ends it.
             patient = watch if seconds else Watch(watch.progress)
-            return self._connection.ask("POST", "/v1/mounts", patient, body={**body, "wait": seconds})
+            whole = {**body, "wait": seconds}
+            try:
+                return self._connection.ask("POST", "/v1/mounts", patient, body=whole, headers={"X-Request-Id": request})
+            except Cancelled:
+                self._give_back(name, request)
+                raise
 
         return _waiting(wait, once, watch)
+
+    def _give_back(self, name: Name, request: str) -> None:
+        """Ends the mount of a request that was cut when its answer was on the way already."""
+        try:
+            if self.lock_state(name).get("holder_host_run_id") != f"request {request}":
+                return
+            for each in self.mounts():
+                of = (each.get("tenant_id"), each.get("profile_id"), each.get("mode"))
+                if of == (name.tenant, name.profile, "locked"):
+                    self.unmount(each, "keep", Capture(), Watch())
+        except PstoreError as error:
+            # The server has ended it by then, or ends it.
+            LOG.debug("the mount of a request that was cut: %s", error)
 
     def commit(self, mount: Json, other: Optional[Name], force: bool, capture: Capture, watch: Watch) -> Json:
         if other is not None or force:

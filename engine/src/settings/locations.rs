@@ -91,6 +91,7 @@ impl Settings {
             }),
             conditional_delete: view.switch(&key::S3_CONDITIONAL_DELETE).unwrap_or(false),
             part_patience: None,
+            is_plain: false,
         }
     }
 

@@ -32,6 +32,7 @@ use store::{
 
 use crate::{
     call::{Answer, Call, ChangeOf, answer},
+    delivery::Delivery,
     mounts::Mounts,
     observer::RequestObserver,
     peer::LocalUser,
@@ -288,7 +289,17 @@ async fn mount(call: Call) -> Answer {
         mounts.remove(&tenant, mount_id);
         return Err(Failure::new(ErrorKind::Interrupted, "the caller went away").into());
     }
-    told(&tenant, &MadeMount { mount_id, mount })
+    let mut response = told(&tenant, &MadeMount { mount_id, mount })?;
+    let (begun, stopping) = (call.server.work.begin(), call.server.stopping.clone());
+    let undoing = async move {
+        tracing::warn!("the caller of mount {mount_id} went away before it was told; the mount is ended");
+        match give_back(&call, &request.mountpoint).await {
+            Ok(()) => mounts.remove(&tenant, mount_id),
+            Err(failure) => tracing::warn!("mount {mount_id} stays: {}", failure.message),
+        }
+    };
+    response.extensions_mut().insert(Delivery::new(begun, stopping, undoing));
+    Ok(response)
 }
 
 /// The part of an earlier answer that finds its mount again.

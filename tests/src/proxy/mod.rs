@@ -116,6 +116,16 @@ impl FaultyProxy {
         self.shared.bodies.bytes.load(Ordering::Relaxed)
     }
 
+    /// How many requests with a body that was long enough for faults have arrived.
+    pub fn bodies(&self) -> u64 {
+        self.shared.bodies.arrived.load(Ordering::Relaxed)
+    }
+
+    /// How many requests have vanished.
+    pub fn vanished(&self) -> u64 {
+        *self.shared.bodies.vanished.lock()
+    }
+
     /// Waits until so many requests have vanished.
     pub fn wait_for_vanished(&self, count: u64) {
         let mut vanished = self.shared.bodies.vanished.lock();

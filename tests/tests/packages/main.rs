@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod client;
+mod compose;
 mod deb;
 mod image;
 mod made;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod authorities;
 mod contract;
 mod getting_started;
 mod mixed_fleet;

@@ -49,6 +49,9 @@ pub(super) async fn connect(config: &S3Config, server: ServerName) -> (Client, O
     if let Some(endpoint) = &config.endpoint {
         loader = loader.endpoint_url(endpoint);
     }
+    if config.is_plain {
+        loader = loader.http_client(aws_smithy_http_client::Builder::new().build_http());
+    }
     let shared = loader.load().await;
     let mut builder = Builder::from(&shared)
         .force_path_style(config.path_style)

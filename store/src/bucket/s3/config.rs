@@ -54,6 +54,8 @@ pub struct S3Overrides {
     pub conditional_delete: bool,
     /// How long a single part of a large object is sent again.
     pub part_patience: Option<RetryPolicy>,
+    /// Speaks HTTP alone, and looks for no authorities of certificates: without any the SDK's client cannot be made.
+    pub is_plain: bool,
 }
 
 /// Everything that can be set about an S3 bucket.
@@ -91,6 +93,8 @@ pub struct S3Config {
     pub page_size: Option<u16>,
     /// Without them: the AWS chain of environment, files and instance metadata.
     pub credentials: Option<S3Credentials>,
+    /// Speaks HTTP alone, and looks for no authorities of certificates.
+    pub is_plain: bool,
 }
 
 /// Why a text is no S3 URL.
@@ -120,6 +124,7 @@ impl S3Config {
             part_patience: RetryPolicy::default(),
             page_size: None,
             credentials: None,
+            is_plain: false,
         }
     }
 
@@ -148,6 +153,7 @@ impl S3Config {
             if_match: overrides.if_match,
             conditional_delete: overrides.conditional_delete,
             part_patience: overrides.part_patience.unwrap_or(self.part_patience),
+            is_plain: overrides.is_plain,
             ..self
         }
     }

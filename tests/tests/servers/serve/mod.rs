@@ -15,6 +15,7 @@ mod limits;
 mod loads;
 mod metrics;
 mod mounts;
+mod mounts_left;
 mod names;
 mod overview;
 mod page;
