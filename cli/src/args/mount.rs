@@ -57,6 +57,8 @@ pub(crate) struct MountArgs {
     /// Give all files to this user and this group, and let no other user in
     #[arg(long, hide = true, value_name = "UID:GID", value_parser = owner)]
     pub(crate) owner: Option<MountOwner>,
+    #[command(flatten)]
+    pub(crate) writing: WritingArgs,
     /// What to do when the lock is lost
     #[arg(long, value_enum, default_value = "warn")]
     pub(crate) on_lock_lost: LossArg,
@@ -107,8 +109,18 @@ impl MountArgs {
             autosave: self.progress.autosave,
             from_wip: self.progress.from.is_some(),
             owner: self.owner,
+            writeback: self.writing.writeback,
         }
     }
+}
+
+/// How writes reach the session.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WritingArgs {
+    /// Let the kernel keep writes for a while: quicker, but what is neither synced nor closed is
+    /// lost if the mount's process is killed
+    #[arg(long)]
+    pub(crate) writeback: bool,
 }
 
 /// Work that is saved while it goes on.

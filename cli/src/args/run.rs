@@ -8,7 +8,7 @@ use store::{name::ChromeMajor, ops::read::resolve::Reference};
 
 use super::{
     capture::{CaptureArgs, LoadArgs},
-    mount::{DivergedArgs, ProgressArgs},
+    mount::{DivergedArgs, ProgressArgs, WritingArgs},
     value::{seconds, sha_prefix},
 };
 
@@ -62,6 +62,8 @@ pub(crate) struct RunArgs {
     pub(crate) wait: Duration,
     #[command(flatten)]
     pub(crate) progress: ProgressArgs,
+    #[command(flatten)]
+    pub(crate) writing: WritingArgs,
     /// Pass this variable to the command, even if it carries credentials; NAME* for a prefix
     #[arg(long, value_name = "NAME")]
     pub(crate) pass_env: Vec<String>,

@@ -24,6 +24,7 @@ impl RunArgs {
             wait: self.wait,
             autosave: self.progress.autosave,
             from_wip: self.progress.from.is_some(),
+            writeback: self.writing.writeback,
             pass_env: self.pass_env.clone(),
             user: self.user.clone(),
             command: self.command.clone(),

@@ -86,6 +86,7 @@ fn words(global: &Global, request: &MountRequest) -> Vec<OsString> {
     let switches = [
         ("--no-cache", global.no_cache),
         ("--allow-other", request.allow_other),
+        ("--writeback", request.writeback),
         ("--read-only", request.mode == MountMode::ReadOnly),
         ("--fork", request.mode == MountMode::Fork),
     ];
@@ -123,6 +124,7 @@ mod tests {
             autosave: Some(Duration::from_secs(60)),
             from_wip: true,
             owner: Some(MountOwner { uid: 1000, gid: 1001 }),
+            writeback: true,
             ..MountRequest::new("acme/alice@latest~1".parse().unwrap(), PathBuf::from("/srv/mounts/1"))
         };
         let global = Global { store: Some("file:///s".to_owned()), no_cache: true, ..Global::default() };

@@ -62,6 +62,7 @@ fn without_a_file_everything_is_the_default() {
         ("upgrade", json!("refuse")),
         ("on_unavailable", json!("fail")),
         ("session_cookies", json!("drop")),
+        ("writeback", json!(false)),
         ("quota_bytes", Value::Null),
     ];
     let retention = [

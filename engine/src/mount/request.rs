@@ -45,6 +45,9 @@ pub struct MountRequest {
     pub from_wip: bool,
     /// The owner of the files of the mount; by default their owner in the snapshot.
     pub owner: Option<Owner>,
+    /// Let the kernel keep writes for a while: quicker, and a killed daemon loses what it has kept. It is so too if
+    /// the settings of the tenant say so.
+    pub writeback: bool,
 }
 
 impl MountRequest {
@@ -67,6 +70,7 @@ impl MountRequest {
             autosave: None,
             from_wip: false,
             owner: None,
+            writeback: false,
         }
     }
 }

@@ -167,6 +167,7 @@ async fn shown(engine: &Engine, mount: &Arc<Mount>, point: &Mountpoint) -> Optio
         allow_other: false,
         threads: THREADS,
         near: mount.is_near(),
+        writeback: false,
     };
     let adapter = Adapter::new(Arc::clone(&mount.fs), Handle::current());
     match blocking(move || Ok(Kernel::mount(adapter, &options)?)).await {

@@ -87,7 +87,7 @@ impl Serving {
         };
         let opening::Begun { mount, mut notes, autosave } = begun?;
         let mount = Arc::new(mount);
-        let kernel = match mount_it(&mount, args).await {
+        let kernel = match mount_it(engine, &mount, args).await {
             Ok(kernel) => kernel,
             Err(failure) => {
                 // Nothing was changed by us; what the session held before is still there.
@@ -221,7 +221,15 @@ impl Serving {
         let serving = Arc::clone(self);
         let unmounted = tokio::task::spawn_blocking(move || {
             let mut kernel = serving.kernel.lock();
-            if kernel.has_ended() { Ok(()) } else { kernel.unmount(true) }
+            if kernel.has_ended() || kernel.unmount(false).is_ok() {
+                return Ok(());
+            }
+            // Somebody still uses it, and soon nobody answers: what the kernel has kept comes here before.
+            serving
+                .mount
+                .write_out()
+                .unwrap_or_else(|error| tracing::warn!(%error, "some writes may be lost"));
+            kernel.unmount(true)
         });
         if let Err(error) = joined(unmounted.await) {
             tracing::warn!(%error, "it could not be unmounted");
@@ -278,7 +286,13 @@ impl Drop for Waiting<'_> {
     }
 }
 
-async fn mount_it(mount: &Arc<Mount>, args: &MountRequest) -> Result<Kernel, Failure> {
+/// Whether the kernel is to keep what is written for a while.
+fn writes_back(engine: &Engine, args: &MountRequest) -> bool {
+    let settings = engine.settings.tenant(&args.source.profile.tenant);
+    args.mode != Mode::ReadOnly && (args.writeback || settings.writeback)
+}
+
+async fn mount_it(engine: &Engine, mount: &Arc<Mount>, args: &MountRequest) -> Result<Kernel, Failure> {
     let options = Options {
         mountpoint: mount.info.mountpoint.clone(),
         name: format!("pstore:{}", mount.lineage.name),
@@ -286,7 +300,9 @@ async fn mount_it(mount: &Arc<Mount>, args: &MountRequest) -> Result<Kernel, Fai
         allow_other: args.allow_other || args.owner.is_some(),
         threads: THREADS,
         near: mount.is_near(),
+        writeback: writes_back(engine, args),
     };
+    mount.writes_back(options.writeback);
     let adapter = Adapter::new(Arc::clone(&mount.fs), Handle::current()).given_to(args.owner);
     let mounted = tokio::task::spawn_blocking(move || Kernel::mount(adapter, &options));
     Ok(joined(mounted.await)?)

@@ -48,7 +48,18 @@ pub async fn until_done(serving: &Arc<Serving>, signals: &mut Signals, on_lock_l
 async fn when_lost(serving: &Arc<Serving>, on_lock_lost: OnLockLost) {
     match on_lock_lost {
         OnLockLost::Warn => {}
-        OnLockLost::Freeze => serving.mount.fs.make_read_only(),
+        OnLockLost::Freeze => {
+            let mount = Arc::clone(&serving.mount);
+            let frozen = tokio::task::spawn_blocking(move || {
+                // What was written until now was taken; the kernel may have kept some of it.
+                let written_out = mount.write_out();
+                mount.fs.make_read_only();
+                written_out
+            });
+            if let Ok(Err(error)) = frozen.await {
+                tracing::warn!(%error, "writes that the kernel has kept are refused from now on");
+            }
+        }
         OnLockLost::Kill => {
             let mountpoint = serving.mount.info.mountpoint.clone();
             let stopped =

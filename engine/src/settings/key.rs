@@ -115,6 +115,7 @@ pub static ON_UNAVAILABLE: Key =
     key("on_unavailable", Kind::Word(&["fail", "fresh"])).variable("PSTORE_ON_UNAVAILABLE").default("fail");
 pub static SESSION_COOKIES: Key =
     key("session_cookies", Kind::Word(&["drop", "keep"])).variable("PSTORE_SESSION_COOKIES").default("drop");
+pub static WRITEBACK: Key = key("writeback", Kind::Switch).variable("PSTORE_WRITEBACK").default("false");
 /// For one tenant at a time, as what is kept is.
 pub static QUOTA_BYTES: Key = key("quota_bytes", Kind::Bytes);
 // What is kept is never for a variable to say: it would hold for every tenant at once.
@@ -164,7 +165,7 @@ pub static PROGRAM: [&Key; 24] = [
 ];
 
 /// The settings that may differ between tenants.
-pub static TENANT: [&Key; 26] = [
+pub static TENANT: [&Key; 27] = [
     &LOCK_TTL_SECONDS,
     &LOCK_RENEW_SECONDS,
     &MAX_PROFILE_BYTES,
@@ -174,6 +175,7 @@ pub static TENANT: [&Key; 26] = [
     &UPGRADE,
     &ON_UNAVAILABLE,
     &SESSION_COOKIES,
+    &WRITEBACK,
     &QUOTA_BYTES,
     &KEEP,
     &TAGGED_DAYS,

@@ -40,6 +40,8 @@ pub struct TenantSettings {
     pub on_unavailable: OnUnavailable,
     /// What becomes of session cookies when a profile is loaded.
     pub session_cookies: SessionCookies,
+    /// Whether the kernel keeps what is written to a mount for a while.
+    pub writeback: bool,
     /// How much its packs may hold.
     pub quota_bytes: Option<u64>,
     /// Which snapshots stay.
@@ -140,6 +142,7 @@ impl TenantSettings {
                 Some("keep") => SessionCookies::Keep,
                 _ => SessionCookies::Drop,
             },
+            writeback: view.switch(&key::WRITEBACK).unwrap_or_default(),
             quota_bytes: view.number(&key::QUOTA_BYTES),
             retention: Retention::of(view),
         }
@@ -201,6 +204,7 @@ mod tests {
             upgrade: Upgrade::Refuse,
             on_unavailable: OnUnavailable::Fail,
             session_cookies: SessionCookies::Drop,
+            writeback: false,
             quota_bytes: None,
             retention: Retention::default(),
         };

@@ -19,6 +19,12 @@ pub(super) fn caller(request: &Request) -> Caller {
     Caller { uid: request.uid(), gid: request.gid() }
 }
 
+/// Whether somebody may leave a file, whose bytes they change, the rights that it lends. The kernel says it of writes;
+/// of a truncation `fuser` does not pass it on.
+pub(super) fn may_give_rights(request: &Request) -> bool {
+    request.uid() == 0
+}
+
 pub(super) fn owned(name: &OsStr) -> Vec<u8> {
     name.as_bytes().to_vec()
 }

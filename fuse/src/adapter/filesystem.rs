@@ -3,39 +3,30 @@
 use std::{ffi::OsStr, path::Path, sync::Arc, time::SystemTime};
 
 use fuser::{
-    AccessFlags, BsdFileFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, KernelConfig,
-    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    AccessFlags, BsdFileFlags, FileHandle, Filesystem, FopenFlags, INodeNo, KernelConfig, LockOwner,
+    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
     ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
     WriteFlags,
 };
 
 use super::{
-    Adapter, MAX_READAHEAD,
-    answers::{FOREVER, GENERATION, answer_empty, answer_entry, caller, ino, owned},
+    Adapter,
+    answers::{FOREVER, GENERATION, answer_empty, answer_entry, caller, ino, may_give_rights, owned},
     killed::killed,
     settled,
-    translate::{self, errno, time},
+    translate::{self, errno, given, time},
 };
 use crate::{
     Errno, Result,
-    fs::{Allocation, Must, Replace, Seek, SetAttributes, Unanswered, read::Plan},
+    fs::{Allocation, Must, Replace, Seek, SetAttributes, read::Plan},
     overlay::change::NewKind,
 };
 
+const CACHED_DIRECTORY: FopenFlags = FopenFlags::FOPEN_CACHE_DIR.union(FopenFlags::FOPEN_KEEP_CACHE);
+
 impl Filesystem for Adapter {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        for wanted in [
-            InitFlags::FUSE_DO_READDIRPLUS,
-            InitFlags::FUSE_READDIRPLUS_AUTO,
-            InitFlags::FUSE_PARALLEL_DIROPS,
-            InitFlags::FUSE_CACHE_SYMLINKS,
-        ] {
-            // What the kernel does not know only makes it slower.
-            let _ = config.add_capabilities(wanted);
-        }
-        let _ = config.set_max_readahead(MAX_READAHEAD).or_else(|most| config.set_max_readahead(most));
-        let _ = config.set_max_write(1 << 20);
-        let _ = config.set_max_background(64);
+        self.agree(config);
         Ok(())
     }
 
@@ -79,7 +70,7 @@ impl Filesystem for Adapter {
         size: Option<u64>,
         atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
-        _: Option<SystemTime>,
+        ctime: Option<SystemTime>,
         _: Option<FileHandle>,
         _: Option<SystemTime>,
         _: Option<SystemTime>,
@@ -89,7 +80,9 @@ impl Filesystem for Adapter {
     ) {
         let view = self.view;
         let (uid, gid) = (view.owner(uid), view.owner(gid));
-        let set = SetAttributes { mode, uid, gid, size, atime: atime.map(time), mtime: mtime.map(time) };
+        let (atime, mtime) = (atime.map(time), mtime.map(time));
+        let (ctime, keeps_rights) = (ctime.map(given), may_give_rights(request));
+        let set = SetAttributes { mode, uid, gid, size, atime, mtime, ctime, keeps_rights };
         self.change(
             request.pid(),
             move |fs, pass| fs.set_attributes(pass, ino(number), set),
@@ -261,27 +254,12 @@ impl Filesystem for Adapter {
         _: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        flags: WriteFlags,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let answer = move |written: Result<usize>| match written {
-            Ok(written) => reply.written(written as u32),
-            Err(error) => reply.error(errno(error)),
-        };
-        // The bytes are the kernel's; they are copied only if they must wait.
-        if let Some(pass) = self.fs.try_enter() {
-            let written = self.fs.write(&pass, ino(number), offset, data);
-            drop(pass);
-            match written {
-                Ok(written) => return answer(Ok(written)),
-                Err(Unanswered::Refused(errno)) => return answer(Err(errno)),
-                Err(Unanswered::Missing(_)) => {}
-            }
-        }
-        let data = data.to_vec();
-        self.change(request.pid(), move |fs, pass| fs.write(pass, ino(number), offset, &data), answer);
+        self.write_file(request.pid(), number, offset, data, flags, reply);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -318,7 +296,8 @@ impl Filesystem for Adapter {
             request.pid(),
             move |fs| fs.open_directory(ino(number)),
             move |opened| match opened {
-                Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+                // Nobody but the kernel changes a directory, so what it has read of one stays right.
+                Ok(handle) => reply.opened(FileHandle(handle), CACHED_DIRECTORY),
                 Err(error) => reply.error(errno(error)),
             },
         );
@@ -449,9 +428,15 @@ impl Filesystem for Adapter {
             _ => return reply.error(errno(Errno::OPNOTSUPP)),
         };
         let end = offset.saturating_add(length);
+        let keeps_rights = may_give_rights(request);
         self.change(
             request.pid(),
-            move |fs, pass| fs.allocate(pass, ino(number), offset..end, what),
+            move |fs, pass| {
+                if !keeps_rights {
+                    fs.take_rights(pass, ino(number))?;
+                }
+                fs.allocate(pass, ino(number), offset..end, what)
+            },
             answer_empty(reply),
         );
     }
@@ -465,6 +450,10 @@ impl Filesystem for Adapter {
         whence: i32,
         reply: ReplyLseek,
     ) {
+        if self.writeback {
+            // Of bytes that the kernel has kept nothing is known here. It then takes all of the file for data.
+            return reply.error(errno(Errno::NOSYS));
+        }
         let what = match whence {
             3 => Seek::Data,
             4 => Seek::Hole,

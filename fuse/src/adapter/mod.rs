@@ -3,6 +3,7 @@
 //! A thread that takes requests from the kernel never waits for a network or for a commit:
 //! what cannot be answered at once is answered by another.
 
+mod agreement;
 mod answers;
 mod filesystem;
 mod killed;
@@ -10,6 +11,7 @@ mod listing;
 mod opening;
 mod translate;
 mod view;
+mod writing;
 
 pub use view::Owner;
 
@@ -32,12 +34,14 @@ pub struct Adapter {
     fs: Arc<Fs>,
     runtime: Handle,
     view: View,
+    /// Whether the kernel keeps writes for a while before it hands them over.
+    writeback: bool,
 }
 
 impl Adapter {
     /// Whatever must be waited for is waited for on `runtime`.
     pub fn new(fs: Arc<Fs>, runtime: Handle) -> Self {
-        Self { fs, runtime, view: View::default() }
+        Self { fs, runtime, view: View::default(), writeback: false }
     }
 
     /// Gives the mount to `owner`, if there is one.
@@ -135,6 +139,9 @@ pub struct Options {
     pub threads: usize,
     /// Whether what is read ahead costs little: the store is a directory.
     pub near: bool,
+    /// Whether the kernel may keep writes for a while: it then hands over more of them at once, and what it has kept is
+    /// lost when the daemon is killed.
+    pub writeback: bool,
 }
 
 /// Mounts; the file system answers from then on, and is unmounted when the value is dropped.
@@ -155,5 +162,6 @@ pub fn mount(adapter: Adapter, options: &Options) -> std::io::Result<fuser::Back
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(options.threads.max(2));
     config.clone_fd = true;
+    let adapter = Adapter { writeback: options.writeback, ..adapter };
     fuser::spawn_mount(adapter, &options.mountpoint, &config)
 }

@@ -24,7 +24,7 @@ pub fn time(time: TimeOrNow) -> Time {
 }
 
 /// A time that `fuser` read: before 1970 it takes the nanoseconds off, which the kernel adds.
-fn given(time: SystemTime) -> Time {
+pub fn given(time: SystemTime) -> Time {
     match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(_) => time_of(time),
         Err(before) => {

@@ -65,6 +65,16 @@ impl Fs {
         Ok(written)
     }
 
+    /// As [`Self::write`], for the kernel that writes what it has kept: it takes no notice of how much was written, so
+    /// whatever is missing is an error.
+    pub fn write_all(&self, pass: &Pass<'_>, ino: Ino, offset: u64, data: &[u8]) -> Answer<usize> {
+        let mut written = 0;
+        while written < data.len() {
+            written += self.write(pass, ino, offset + written as u64, &data[written..])?;
+        }
+        Ok(written)
+    }
+
     /// As [`Self::write`], as if at `time`. The caller sees to it that no commit begins meanwhile.
     pub(super) fn put(&self, ino: Ino, offset: u64, data: &[u8], time: Time) -> Answer<usize> {
         loop {

@@ -85,6 +85,8 @@ pub struct Mount {
     saved_epoch: AtomicU64,
     /// The nodes of a snapshot that was being made when the session ended.
     intended: Mutex<Option<Arc<Nodes>>>,
+    /// Whether the kernel keeps what is written for a while.
+    writeback: AtomicBool,
 }
 
 impl Mount {
@@ -153,6 +155,11 @@ impl Mount {
     /// Notes how long it took until it answered.
     pub fn is_ready(&self, after: Duration) {
         *self.ready.lock() = Some(after);
+    }
+
+    /// Notes whether the kernel keeps what is written for a while.
+    pub fn writes_back(&self, writeback: bool) {
+        self.writeback.store(writeback, Ordering::Release);
     }
 
     /// Whether something was changed that is stored nowhere else.

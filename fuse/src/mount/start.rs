@@ -181,6 +181,7 @@ impl Mount {
             rebased: AtomicBool::new(false),
             saved_epoch: AtomicU64::new(0),
             intended: Mutex::new(intended),
+            writeback: AtomicBool::new(false),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! `Status` is what a mount tells of itself while it is served.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::atomic::Ordering};
 
 use serde::{Deserialize, Serialize};
 use store::{
@@ -49,6 +49,9 @@ pub struct Status {
     pub journal_bytes: u64,
     /// Whether changes are refused.
     pub read_only: bool,
+    /// Whether the kernel keeps what is written for a while: a killed daemon loses that.
+    #[serde(default)]
+    pub writeback: bool,
     /// The files that are open for writing.
     pub open_for_writing: Vec<String>,
     /// How many bytes were fetched from the store.
@@ -133,6 +136,7 @@ impl Mount {
             written_bytes: self.fs.written_bytes(),
             journal_bytes: self.fs.journal_bytes(),
             read_only: self.fs.is_read_only(),
+            writeback: self.writeback.load(Ordering::Acquire),
             open_for_writing: self.fs.writers(),
             fetched_bytes: figures.fetched_bytes,
             demanded_bytes: figures.demanded_bytes,

@@ -1,5 +1,5 @@
-//! `write_out` has the kernel hand over the dirty pages of shared mappings, so that a commit beside a running browser
-//! has them.
+//! `write_out` has the kernel hand over what it has kept, dirty pages of shared mappings and writes, so that a commit
+//! beside a running browser has them, and a session that is put aside.
 //!
 //! The kernel writes them back when somebody who could write closes the file, and waits until the mount has taken them.
 //! A file with a mapping is open in the mount's eyes, so these are the ones to open and to close once more. That is
@@ -38,7 +38,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 impl Mount {
     /// Has every file that is open for writing written out. Blocks; changes must not be held up.
-    pub(super) fn write_out(&self) -> Result<()> {
+    pub fn write_out(&self) -> Result<()> {
         let files = self.fs.open_for_writing();
         if files.is_empty() {
             return Ok(());

@@ -266,7 +266,7 @@ fn permissions_are_checked_by_the_kernel() {
 }
 
 /// A file system of so many bytes.
-fn small_disk(fixture: &MountFixture, name: &str, megabytes: u64) -> std::path::PathBuf {
+pub(super) fn small_disk(fixture: &MountFixture, name: &str, megabytes: u64) -> std::path::PathBuf {
     let (image, place) = (fixture.path(&format!("{name}.img")), fixture.place(name));
     File::create(&image).unwrap().set_len(megabytes << 20).unwrap();
     let run = |program: &str, words: &[&str], paths: &[&Path]| {

@@ -19,7 +19,7 @@ use tests::{
 use super::sqlite::{Writer, assert_whole, make};
 
 /// A script that goes on, step by step, when it is told to.
-struct Script {
+pub(super) struct Script {
     child: Child,
     told: ChildStdin,
     said: BufReader<std::process::ChildStdout>,
@@ -27,7 +27,7 @@ struct Script {
 
 impl Script {
     /// Starts it; it has done its first step.
-    fn start(script: &str, path: &Path) -> Self {
+    pub(super) fn start(script: &str, path: &Path) -> Self {
         const STEP: &str = "import sys\ndef step():\n    print(flush=True); sys.stdin.readline()\n";
         let mut command = Command::new("python3");
         command.arg("-c").arg(format!("{STEP}{script}")).arg(path);
@@ -44,7 +44,7 @@ impl Script {
     }
 
     /// Has it do its next step.
-    fn go_on(&mut self) {
+    pub(super) fn go_on(&mut self) {
         self.told.write_all(b"\n").unwrap();
         self.await_step();
     }
@@ -189,6 +189,11 @@ fn every_row_that_was_acknowledged_is_in_a_commit_beside_writers_with_a_rollback
 #[test]
 fn every_row_that_was_acknowledged_is_in_a_commit_beside_writers_with_a_write_ahead_log() {
     commits_beside_writers("WAL", &[]);
+}
+
+#[test]
+fn every_row_that_was_acknowledged_is_in_a_commit_though_the_kernel_had_kept_it() {
+    commits_beside_writers("WAL", &["--writeback"]);
 }
 
 #[test]

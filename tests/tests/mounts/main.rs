@@ -17,3 +17,5 @@ mod run;
 mod session_cookies;
 mod sessions;
 mod sqlite;
+mod writeback;
+mod writes;

@@ -1,4 +1,4 @@
-//! This test runs the POSIX test suite pjdfstest on a mount.
+//! These tests run the POSIX test suite pjdfstest on a mount.
 
 use std::{
     env, fs,
@@ -53,6 +53,15 @@ fn run(fixture: &MountFixture, settings: &str, pattern: &str) -> (u32, u32) {
 
 #[test]
 fn pjdfstest_passes_but_for_what_the_documentation_explains() {
+    passes_on(&["--allow-other"]);
+}
+
+#[test]
+fn so_it_does_where_the_kernel_keeps_writes() {
+    passes_on(&["--allow-other", "--writeback"]);
+}
+
+fn passes_on(how: &[&str]) {
     for case in expected() {
         assert!(REASONS.contains(&format!("`{case}`")), "docs/posix.md says nothing about {case}");
     }
@@ -60,7 +69,7 @@ fn pjdfstest_passes_but_for_what_the_documentation_explains() {
     // The suite acts as other users, too.
     let everybody = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     everybody(&fixture.path(""));
-    fixture.mount_as(&fixture.host, &["--allow-other"]);
+    fixture.mount_as(&fixture.host, how);
     everybody(&fixture.mountpoint);
 
     let (passed, skipped) = run(&fixture, SETTINGS, "");

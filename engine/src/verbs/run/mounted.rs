@@ -119,6 +119,7 @@ fn mount_request(request: &RunRequest, user: Option<&User>, mountpoint: &Mountpo
         wait: request.wait,
         autosave: request.autosave,
         from_wip: request.from_wip,
+        writeback: request.writeback,
         owner: user.map(|user| Owner { uid: user.uid, gid: user.gid }),
         ..MountRequest::new(source, mountpoint.path().to_owned())
     }

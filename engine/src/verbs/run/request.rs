@@ -40,6 +40,8 @@ pub struct RunRequest {
     pub autosave: Option<Duration>,
     /// Start from the work in progress that a run has left.
     pub from_wip: bool,
+    /// Let the kernel keep what the command writes for a while: quicker, and if `run` is killed that is lost.
+    pub writeback: bool,
     /// Variables that the command gets, though they may carry credentials; `NAME*` for all that begin so.
     pub pass_env: Vec<String>,
     /// Start the command as this user, and give it the profile: `NAME` or `UID[:GID]`.
@@ -64,6 +66,7 @@ impl RunRequest {
             wait: Duration::ZERO,
             autosave: None,
             from_wip: false,
+            writeback: false,
             pass_env: Vec::new(),
             user: None,
             command,

@@ -1,0 +1,87 @@
+//! These tests write to a mount as the kernel does it: what a write takes away beside the bytes, and what becomes of
+//! bytes there is no room for.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::Path,
+    process::Command,
+};
+
+use tests::mount_fixture::MountFixture;
+
+use super::files::small_disk;
+
+/// What any user does to a file that lends its owner's rights, and what is left of its mode.
+fn left_of(path: &Path, words: &[&str]) -> u32 {
+    fs::write(path, "text").unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o6777)).unwrap();
+    assert_eq!(fs::metadata(path).unwrap().mode() & 0o7777, 0o6777);
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).args(words).arg(path);
+    let ended = command.output().unwrap();
+    assert!(ended.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+fn a_changed_file_lends_no_rights(how: &[&str]) {
+    let fixture = MountFixture::local();
+    fs::set_permissions(fixture.path(""), Permissions::from_mode(0o755)).unwrap();
+    fixture.mount_as(&fixture.host, &[&["--allow-other"], how].concat());
+    fs::set_permissions(&fixture.mountpoint, Permissions::from_mode(0o755)).unwrap();
+    let path = fixture.mountpoint.join("file");
+    let append = ["sh", "-c", "echo more >> $0"];
+    for words in [&append[..], &["truncate", "-s1"], &["fallocate", "-l10"], &["fallocate", "-pl1"]] {
+        assert_eq!(left_of(&path, words), 0o777, "{words:?}");
+    }
+    assert_eq!(left_of(&path, &["cat"]), 0o6777, "whoever reads changes nothing");
+
+    // Whoever is root may give rights, but not what was given to another owner.
+    fs::set_permissions(&path, Permissions::from_mode(0o6777)).unwrap();
+    fs::write(&path, "by root").unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o6777);
+    std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o777);
+    let folder = fixture.mountpoint.join("folder");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, Permissions::from_mode(0o2775)).unwrap();
+    std::os::unix::fs::chown(&folder, Some(65534), None).unwrap();
+    assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o7777, 0o2775, "a directory lends no rights");
+    fixture.unmount(&["--discard"]);
+}
+
+#[test]
+fn a_file_that_is_changed_by_others_lends_no_rights() {
+    a_changed_file_lends_no_rights(&[]);
+}
+
+#[test]
+fn a_file_that_is_changed_by_others_lends_no_rights_where_the_kernel_keeps_writes() {
+    a_changed_file_lends_no_rights(&["--writeback"]);
+}
+
+/// So much of a mapping that there is no room for all of it.
+const MAPPED: &str = "
+import errno, mmap, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, 32 << 20)
+shared = mmap.mmap(fd, 32 << 20)
+for at in range(0, 32 << 20, 4096):
+    shared[at:at + 4] = b'page'
+try:
+    os.fsync(fd)
+except OSError as error:
+    sys.exit(0 if error.errno in (errno.ENOSPC, errno.EIO) else 2)
+sys.exit(1)
+";
+
+#[test]
+fn whoever_syncs_a_mapping_is_told_that_the_disk_is_full() {
+    let fixture = MountFixture::local();
+    let disk = small_disk(&fixture, "disk", 24);
+    let host = fixture.host.clone().with("PSTORE_SESSION_DIR", disk.to_str().unwrap());
+    fixture.mount_as(&host, &[]);
+    let script = Command::new("python3").args(["-c", MAPPED]).arg(fixture.mountpoint.join("file")).status();
+    assert_eq!(script.unwrap().code(), Some(0), "pages were dropped, and nobody was told");
+    host.succeed(["unmount", fixture.mountpoint.to_str().unwrap(), "--discard"]);
+}
