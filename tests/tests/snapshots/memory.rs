@@ -167,12 +167,13 @@ fn readers(files: u64) -> Vec<(&'static str, u64)> {
     let reader = Host::local(&dir.path().join("another home"), &store);
     let (out, archives) = (dir.path().join("out"), dir.path().join("archives"));
     let before = format!("acme/alice@{}", first["record"].as_str().unwrap());
-    let commands: [(&'static str, Vec<&str>); 5] = [
+    let commands: [(&'static str, Vec<&str>); 6] = [
         ("restore", vec!["restore", "acme/alice", out.to_str().unwrap()]),
         // Compressed anew, an archive takes what its compressor takes.
         ("export", vec!["export", "acme/alice", "--splice", "-o", archives.to_str().unwrap()]),
         ("verify", vec!["verify", "acme/alice"]),
         ("diff", vec!["diff", &before]),
+        ("diff --profile", vec!["diff", &before, "--profile"]),
         ("find", vec!["find", "acme/alice", "nothing like it"]),
     ];
     let peaks = commands.map(|(name, command)| {

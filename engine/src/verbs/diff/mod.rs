@@ -190,7 +190,7 @@ impl Engine {
         let after = self.resolve_snapshot(&tenant, &lineage, after).await?;
         let diff = diff::diff(&tenant, &before, &after).await?;
         let profile = match request.with_profile {
-            true => Some(profile::compare(&tenant, &before, &after).await?),
+            true => Some(profile::compare(&tenant, &before, &after, &diff).await?),
             false => None,
         };
         let changes = request.with_paths.then(|| diff.lines.iter().map(PathChange::from).collect());

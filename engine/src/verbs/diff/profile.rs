@@ -30,9 +30,13 @@ use store::{
     error::IoContext,
     format::{
         record::Record,
-        tree::{Entry, Kind, TreePath},
+        tree::{Kind, TreePath},
     },
-    ops::read::{browse, restore},
+    ops::read::{
+        browse,
+        diff::{Change, Diff, Line},
+        restore,
+    },
     progress::Silent,
     scratch::{self, Scratch},
 };
@@ -41,6 +45,8 @@ use crate::{engine::threads, failure::Failure};
 
 /// Beside a database of SQLite's, and part of it.
 const JOURNALS: [&str; 2] = ["-journal", "-wal"];
+/// What a comparison calls a regular file.
+const FILE: &str = "file";
 /// Chrome's settings: of a profile, those it guards, and of all profiles together.
 const SETTINGS: [&str; 3] = ["Preferences", "Secure Preferences", "Local State"];
 
@@ -128,35 +134,33 @@ pub struct ProfileChanges {
     pub local_storage: Vec<LocalStorageChanges>,
 }
 
-/// Compares the browser profiles of two snapshots.
+/// Compares the browser profiles of two snapshots, which differ as `diff` says. Their trees are read as streams.
 pub(super) async fn compare(
     tenant: &TenantStore,
     before: &Record,
     after: &Record,
+    diff: &Diff,
 ) -> Result<ProfileChanges, Failure> {
-    let (old, new) = (browse::entries(tenant, before).await?, browse::entries(tenant, after).await?);
-    let changed = changed(&old, &new);
+    let changed = changed(&diff.lines);
     let cookies = databases(&changed);
     let settings: BTreeSet<PathBuf> = changed.iter().filter(|path| is_of_settings(path)).cloned().collect();
     let storage: BTreeSet<PathBuf> = changed.iter().filter_map(|path| storage::directory_of(path)).collect();
+    let wanted = Wanted {
+        files: cookies.iter().flat_map(|path| whole(path)).chain(settings.clone()).collect(),
+        directories: storage.clone(),
+    };
     let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Look)?;
-    let in_storage = |path: &PathBuf| path.parent().is_some_and(|parent| storage.contains(parent));
-    let wanted: BTreeSet<PathBuf> = cookies
-        .iter()
-        .flat_map(|path| whole(path))
-        .chain(settings.clone())
-        .chain(old.iter().chain(&new).map(path_of).filter(in_storage))
-        .collect();
-    fetch(tenant, before, &old, &wanted, &scratch.path().join(BEFORE)).await?;
-    fetch(tenant, after, &new, &wanted, &scratch.path().join(AFTER)).await?;
+    let old = Named::of(tenant, before, &wanted).await?;
+    let new = Named::of(tenant, after, &wanted).await?;
+    fetch(tenant, before, old.files, &scratch.path().join(BEFORE)).await?;
+    fetch(tenant, after, new.files, &scratch.path().join(AFTER)).await?;
     let captured_at_ms = after.captured_at_ms;
     let read = move || read(&scratch, &cookies, &storage, settings, captured_at_ms);
     let read = tokio::task::spawn_blocking(read).await;
     let Told { cookies, local_storage, settings } =
         read.map_err(|error| Failure::internal(error.to_string()))??;
-    let (came, went) = names::changed(&told(&old, names::extension), &told(&new, names::extension));
-    let (origins_added, origins_gone) =
-        names::changed(&told(&old, names::origin), &told(&new, names::origin));
+    let (came, went) = names::changed(&old.extensions, &new.extensions);
+    let (origins_added, origins_gone) = names::changed(&old.origins, &new.origins);
     let setting = |(path, changed): (PathBuf, _)| SettingChanges { path: text(&path), changed };
     Ok(ProfileChanges {
         cookies: cookies.into_iter().map(cookie_changes).collect(),
@@ -201,19 +205,18 @@ impl From<Extension> for ExtensionFields {
     }
 }
 
-fn path_of(entry: &Entry) -> PathBuf {
-    Path::new(OsStr::from_bytes(entry.path.as_bytes())).to_owned()
+fn path_of(path: &TreePath) -> PathBuf {
+    Path::new(OsStr::from_bytes(path.as_bytes())).to_owned()
 }
 
 /// The files whose content is another, or that only one of the two has.
-fn changed(before: &[Entry], after: &[Entry]) -> BTreeSet<PathBuf> {
-    let differs = |entry: &&Entry, others: &[Entry]| {
-        matches!(entry.kind, Kind::File { .. })
-            && browse::entry(others, &entry.path).is_none_or(|other| other.kind != entry.kind)
+fn changed(lines: &[Line]) -> BTreeSet<PathBuf> {
+    let differs = |line: &&Line| {
+        let [before, after] = [line.before, line.after].map(|side| side.map(|side| side.kind));
+        // What was a file of its own and is another name of one now is read again.
+        (line.change != Change::Metadata || before != after) && [before, after].contains(&Some(FILE))
     };
-    let gone = before.iter().filter(|entry| differs(entry, after));
-    let new = after.iter().filter(|entry| differs(entry, before));
-    gone.chain(new).map(path_of).collect()
+    lines.iter().filter(differs).map(|line| path_of(&line.path)).collect()
 }
 
 /// The databases of cookies that a change of these files concerns.
@@ -241,24 +244,52 @@ fn is_of_settings(path: &Path) -> bool {
         && path.file_name().is_some_and(|name| SETTINGS.iter().any(|known| name == *known))
 }
 
-fn told<T: Ord>(entries: &[Entry], tell: impl Fn(&[u8]) -> Option<T>) -> BTreeSet<T> {
-    let directories = entries.iter().filter(|entry| entry.kind == Kind::Directory);
-    directories.filter_map(|entry| tell(entry.path.as_bytes())).collect()
+/// The files to fetch, if there are such.
+struct Wanted {
+    files: BTreeSet<PathBuf>,
+    /// Of these, all files directly in them.
+    directories: BTreeSet<PathBuf>,
 }
 
-/// Writes those of `wanted` that the snapshot has to `target`.
+impl Wanted {
+    fn has(&self, path: &Path) -> bool {
+        self.files.contains(path) || path.parent().is_some_and(|parent| self.directories.contains(parent))
+    }
+}
+
+/// What the names of one snapshot tell.
+#[derive(Default)]
+struct Named {
+    /// Those of the wanted files that it has.
+    files: Vec<TreePath>,
+    extensions: BTreeSet<Extension>,
+    origins: BTreeSet<String>,
+}
+
+impl Named {
+    /// Goes through the tree of a snapshot.
+    async fn of(tenant: &TenantStore, record: &Record, wanted: &Wanted) -> Result<Self, Failure> {
+        let mut named = Self::default();
+        browse::each(tenant, record, |entry, file| {
+            if entry.kind == Kind::Directory {
+                named.extensions.extend(names::extension(entry.path.as_bytes()));
+                named.origins.extend(names::origin(entry.path.as_bytes()));
+            } else if file.is_some() && wanted.has(&path_of(&entry.path)) {
+                named.files.push(entry.path.clone());
+            }
+        })
+        .await?;
+        Ok(named)
+    }
+}
+
+/// Writes these files of a snapshot to `target`.
 async fn fetch(
     tenant: &TenantStore,
     record: &Record,
-    entries: &[Entry],
-    wanted: &BTreeSet<PathBuf>,
+    paths: Vec<TreePath>,
     target: &Path,
 ) -> Result<(), Failure> {
-    let path = |path: &PathBuf| TreePath::new(path.as_os_str().as_bytes()).ok();
-    let is_file = |path: &TreePath| {
-        browse::entry(entries, path).is_some_and(|entry| browse::file(entries, entry).is_some())
-    };
-    let paths: Vec<TreePath> = wanted.iter().filter_map(path).filter(is_file).collect();
     if paths.is_empty() {
         return Ok(fs::create_dir(target).at("cannot make", target)?);
     }

@@ -12,7 +12,7 @@ use crate::{
     format::{
         record::Content,
         root::{Blob, Root, SegmentRef},
-        segment::{Segment, SegmentPart, SegmentWriter, snapshot_id},
+        segment::{Segment, SegmentPart, snapshot_id},
         table::Location,
         tree::{Entry, TreePath},
     },
@@ -67,13 +67,6 @@ pub struct NewTree {
 }
 
 impl NewTree {
-    /// The tree of all entries that were pushed.
-    pub fn new(store: &TenantStore, writer: SegmentWriter) -> Self {
-        let content_bytes = writer.content_bytes();
-        let parts = writer.finish().into_iter().map(|segment| TreePart::new(store, segment)).collect();
-        Self::of_parts(store, parts, content_bytes)
-    }
-
     /// The tree of these segments, whose files have `content_bytes`.
     pub(crate) fn of_parts(store: &TenantStore, parts: Vec<TreePart>, content_bytes: u64) -> Self {
         let id = snapshot_id(store.key(), parts.iter().map(TreePart::id));

@@ -179,7 +179,9 @@ fn locate(id: &ChunkId) -> Option<Location> {
 fn from_scratch(store: &TenantStore, tree: &Tree) -> NewTree {
     let mut writer = SegmentWriter::default();
     tree.values().for_each(|entry| writer.push(entry).unwrap());
-    NewTree::new(store, writer)
+    let content_bytes = writer.content_bytes();
+    let parts = writer.finish().into_iter().map(|segment| TreePart::new(store, segment)).collect();
+    NewTree::of_parts(store, parts, content_bytes)
 }
 
 /// Stores the tree, as the write of this number.

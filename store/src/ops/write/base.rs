@@ -11,9 +11,12 @@ use crate::{
         chunk::{Locations, locations_by_id},
         dedup_index::DedupIndex,
         meta::{Metadata, NewTree},
-        snapshot_tree::SnapshotTree,
+        snapshot_tree::{
+            SnapshotTree,
+            stream::{LocatedEntry, TreeStream},
+        },
     },
-    format::{record::Record, table::Location, tree::Entry},
+    format::{record::Record, table::Location},
     id::ChunkId,
     ops::read::open::as_it_is_now,
 };
@@ -24,7 +27,6 @@ pub(in crate::ops) struct ReadBase {
     pub record: Option<Record>,
     /// `None` also if the base cannot be read.
     pub tree: Option<Arc<SnapshotTree>>,
-    pub entries: Vec<Entry>,
     pub locations: Locations,
 }
 
@@ -68,7 +70,7 @@ impl ReadBase {
         let (entries, locations) = metadata.decode()?;
         let locations = locations_by_id(&entries, locations);
         let tree = Arc::new(SnapshotTree::of_metadata(store, Arc::new(metadata))?);
-        Ok(Self { record: Some(record), tree: Some(tree), entries, locations })
+        Ok(Self { record: Some(record), tree: Some(tree), locations })
     }
 
     /// The base whose tree is read by need. Where its chunks lie is known of a tree that is at hand.
@@ -80,7 +82,7 @@ impl ReadBase {
             }
             None => Locations::new(),
         };
-        Ok(Self { record: Some(record), tree: Some(tree), entries: Vec::new(), locations })
+        Ok(Self { record: Some(record), tree: Some(tree), locations })
     }
 
     /// No base at all, if this one could not be read.
@@ -98,6 +100,23 @@ impl SnapshotWriter {
     /// There chunks of the base lie.
     pub fn learn_base(&self, locations: impl Iterator<Item = (ChunkId, Location)>) {
         self.known.learn_base(locations.collect());
+    }
+
+    /// Learns where all chunks of a base are whose tree is not at hand. What cannot be read is not known, and so is
+    /// stored again.
+    pub async fn learn_whole_base(&self) {
+        let Some(tree) = self.base_tree().filter(|tree| tree.metadata().is_none()) else { return };
+        let learnt = async {
+            let mut stream = TreeStream::new(tree).await?;
+            while let Some(entries) = stream.next().await? {
+                let pieces = entries.iter().flat_map(LocatedEntry::pieces);
+                self.learn_base(pieces.map(|piece| (piece.id, piece.location)));
+            }
+            Ok::<_, Error>(())
+        };
+        if let Err(error) = learnt.await {
+            tracing::warn!(%error, "some of the current snapshot cannot be read; more may be stored than needed");
+        }
     }
 
     /// Reads the root of the base where it is now; `false` if there is no base.

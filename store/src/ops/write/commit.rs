@@ -139,7 +139,7 @@ pub async fn commit(
         base.map_or_else(|| Ok(ReadBase::default()), |base| ReadBase::by_need(base.record, base.tree))
     };
     let told = Arc::clone(&progress);
-    let (writer, _) = SnapshotWriter::begin(store, parameters, read, progress).await?;
+    let writer = SnapshotWriter::begin(store, parameters, read, progress).await?;
     let changed = changes.iter().filter(|change| change.file().is_some()).count() as u64;
     let mut source = MountSource { store, request: &request, writer, hold, capturing: Duration::ZERO };
     let began = Instant::now();

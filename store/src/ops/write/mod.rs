@@ -14,6 +14,7 @@ mod finish;
 mod index_loading;
 mod kept_segments;
 pub mod snapshot;
+mod tree_cutter;
 
 pub(super) use base::ReadBase;
 pub(super) use draft::Totals;
@@ -24,6 +25,7 @@ use std::{collections::HashSet, path::Path, sync::Arc};
 use draft::draft;
 use finish::Beside;
 use index_loading::IndexLoading;
+use tree_cutter::TreeCutter;
 
 use super::write::snapshot::About;
 use crate::{
@@ -40,7 +42,7 @@ use crate::{
         upload::{Uploader, WriteSession},
         workers::blocking,
     },
-    format::{FormatError, record::Record, segment::SegmentWriter, tree::Entry},
+    format::{FormatError, record::Record, root::Root, tree::Entry},
     id::{ChunkId, RecordId},
     name::Lineage,
     progress::Progress,
@@ -85,13 +87,13 @@ pub(super) struct SnapshotWriter {
 }
 
 impl SnapshotWriter {
-    /// Makes a writer, and gives the entries of the base. Nothing is written yet.
+    /// Makes a writer. Nothing is written yet.
     pub async fn begin(
         store: &TenantStore,
         parameters: WriteParameters<'_>,
         base: impl Future<Output = Result<ReadBase>>,
         progress: Arc<dyn Progress>,
-    ) -> Result<(Self, Vec<Entry>)> {
+    ) -> Result<Self> {
         let (index, arriving) = match parameters.barred {
             Barred::Reread { index_budget } => {
                 let (index, arriving) = IndexLoading::begin(store, index_budget);
@@ -101,7 +103,7 @@ impl SnapshotWriter {
         };
         let resumes = !matches!(parameters.barred, Barred::Copy);
         let (base, unfinished) = futures::future::join(base, unfinished(store, resumes)).await;
-        let ReadBase { record: base, tree: base_tree, entries, locations } = base?;
+        let ReadBase { record: base, tree: base_tree, locations } = base?;
         let lost = base.as_ref().map(lost_of).unwrap_or_default();
         let known = Arc::new(DedupIndex::new(locations, arriving).without(lost).beside(unfinished?));
         let draft = draft(
@@ -124,7 +126,7 @@ impl SnapshotWriter {
         let ingest = Ingest::new(store.clone(), Arc::clone(&known), Arc::clone(&uploader), progress);
         let (store, ingest) = (store.clone(), Arc::new(ingest));
         let held_back = None;
-        Ok((Self { store, base, base_tree, known, lease, uploader, ingest, index, held_back }, entries))
+        Ok(Self { store, base, base_tree, known, lease, uploader, ingest, index, held_back })
     }
 
     /// The log of a lineage tells that the snapshot is held back, before the record is live.
@@ -220,17 +222,18 @@ impl SnapshotWriter {
     }
 }
 
-/// The tree of `entries`; `unusable` tells which of them cannot be stored.
+/// The tree of `entries`, with the segments that the root `base` has; `unusable` tells which of them cannot be stored.
 pub(super) fn new_tree(
     store: &TenantStore,
     entries: &[Entry],
+    base: Option<&Root>,
     unusable: impl Fn(&Entry, &FormatError) -> Error,
 ) -> Result<NewTree> {
-    let mut writer = SegmentWriter::default();
+    let mut cutter = TreeCutter::new(store, base);
     for entry in entries {
-        writer.push(entry).map_err(|error| unusable(entry, &error))?;
+        cutter.push(entry).map_err(|error| unusable(entry, &error))?;
     }
-    Ok(NewTree::new(store, writer))
+    Ok(cutter.finish())
 }
 
 /// The chunks that this host has stored for writes that have not ended.

@@ -8,22 +8,24 @@ use std::collections::HashSet;
 use super::Carried;
 use crate::{
     Error, Result,
-    content::workers::blocking,
-    format::tree::{Entry, Kind},
+    content::{snapshot_tree::SnapshotTree, workers::blocking},
+    format::tree::Entry,
     id::ChunkId,
     ops::write::SnapshotWriter,
 };
 
 /// The files of the base that are taken over, each with the path that it has in the snapshot.
-pub(super) fn entries(carried: &[Carried], base: &[Entry]) -> Result<Vec<Entry>> {
-    let taken = carried.iter().map(|carried| {
-        let found = base.binary_search_by(|entry| entry.path.cmp(&carried.from)).ok().map(|at| &base[at]);
-        match found.filter(|entry| matches!(entry.kind, Kind::File { .. })) {
-            Some(entry) => Ok(Entry { path: carried.path.clone(), ..entry.clone() }),
-            None => Err(Error::damaged("the current snapshot", format!("it has no file {}", carried.from))),
-        }
-    });
-    taken.collect()
+pub(super) async fn entries(carried: &[Carried], base: Option<&SnapshotTree>) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for Carried { from, path } in carried {
+        let found = match base {
+            Some(tree) => tree.file(from).await?,
+            None => None,
+        };
+        let lacking = || Error::damaged("the current snapshot", format!("it has no file {from}"));
+        entries.push(Entry { path: path.clone(), ..found.ok_or_else(lacking)?.entry });
+    }
+    Ok(entries)
 }
 
 /// Fails with [`Error::Damaged`] unless the write may refer to all of their chunks. The write's lease exists, so what may be

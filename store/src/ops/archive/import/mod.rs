@@ -21,10 +21,12 @@ use std::{
 };
 
 use crate::{
-    Result,
+    Error, Result,
     archive::{hashing_reader::Arrived, reader::Limits},
     catalog::{lineage_handle::LineageHandle, records},
-    content::{TenantStore, ingest::Ingested, unfinished::TakenOver, workers::blocking},
+    content::{
+        TenantStore, ingest::Ingested, snapshot_tree::SnapshotTree, unfinished::TakenOver, workers::blocking,
+    },
     format::{
         FormatError, Unknown,
         manifest::Manifest,
@@ -132,10 +134,9 @@ pub async fn import(
         quota_bytes: request.quota_bytes,
     };
     // Of a base that cannot be read, the record says nothing either.
-    let base = async { Ok(ReadBase::load(store, base).await.if_readable()) };
-    let (writer, base) = SnapshotWriter::begin(store, parameters, base, Arc::clone(&progress)).await?;
-    let carried = carry::entries(&request.carried, &base)?;
-    drop(base);
+    let base = async { Ok(ReadBase::open(store, base).await.if_readable()) };
+    let writer = SnapshotWriter::begin(store, parameters, base, Arc::clone(&progress)).await?;
+    let carried = carry::entries(&request.carried, writer.base_tree().as_deref()).await?;
     progress.begin("import", 0, request.manifest.as_ref().map_or(0, |of| of.uncompressed_size_bytes));
     let mut source = ArchiveSource { store, request: &request, writer, carried };
     let imported = source.run(stream, progress).await;
@@ -155,6 +156,7 @@ struct ArchiveSource<'a> {
 impl ArchiveSource<'_> {
     async fn run(&mut self, stream: Box<dyn Read + Send>, progress: Arc<dyn Progress>) -> Result<Imported> {
         self.writer.open_first(INDEX_BUDGET_BYTES).await?;
+        self.writer.learn_whole_base().await;
         carry::require_stored(&self.writer, &self.carried).await?;
         let imported = self.take_in(stream, progress).await;
         self.writer.stop_index();
@@ -187,16 +189,22 @@ impl ArchiveSource<'_> {
         };
         let (store, ingest) = (self.store.clone(), self.writer.ingest());
         let base = self.writer.readable_base().cloned();
-        let (read, tree, judged, ingested) = blocking(move || {
+        let below = self.writer.base_tree();
+        let (read, mut tree, judged, ingested) = blocking(move || {
             let read = job.read(&ingest, stream, &*progress)?;
             let ingested = ingest.flush()?;
             let bad = |entry: &Entry, error: &FormatError| job.bad(format!("{}: {error}", entry.path));
-            let tree = new_tree(&store, &read.entries, bad)?;
+            let tree = new_tree(&store, &read.entries, below.as_deref().map(SnapshotTree::root), bad)?;
             let judged = job.judge(base.as_ref())?;
             Ok((read, tree, judged, ingested))
         })
         .await?;
         drop(scratch);
+        // What the base shares with it stays as it is, if that may be referred to; of the rest, every chunk was found
+        // or stored under the lease.
+        if let Some((id, _)) = self.writer.lacking_in(&mut tree, |_, _| true).await?.first() {
+            return Err(Error::Internal { what: format!("chunk {id} was not stored") });
+        }
         let snapshot_id = tree.id;
         let held_back = judged.examined.hold_back.clone();
         if let (Some(handle), Some(held)) = (&self.request.handle, &held_back) {

@@ -10,10 +10,7 @@ use std::{
     },
 };
 
-use super::{
-    plan::{CapturePlan, FromStart, PlannedChange},
-    tree_cutter::TreeCutter,
-};
+use super::plan::{CapturePlan, FromStart, PlannedChange};
 use crate::{
     Error, Result,
     content::{TenantStore, cache::CacheKind, meta::NewTree},
@@ -22,6 +19,7 @@ use crate::{
         tree::{Entry, Kind, TreePath},
     },
     id::{ChunkId, SnapshotId},
+    ops::write::tree_cutter::TreeCutter,
     tree::{
         read_log::{ReadFile, ReadLog, ReadLogReader},
         stat_cache::{StatCacheReader, StatCacheWriter},

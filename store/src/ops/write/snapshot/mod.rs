@@ -17,7 +17,6 @@ mod plan;
 mod reading;
 pub mod size;
 mod source;
-mod tree_cutter;
 
 use std::{
     collections::BTreeMap,

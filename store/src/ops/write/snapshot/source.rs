@@ -79,7 +79,7 @@ impl<'a> DirectorySource<'a> {
         let base = async { Ok(ReadBase::open(store, base).await) };
         let writer = SnapshotWriter::begin(store, start, base, Arc::clone(&capture.progress));
         let (writer, before) = futures::future::join(writer, before_reading(&plan, &[])).await;
-        let ((writer, _), before) = (writer?, before?);
+        let (writer, before) = (writer?, before?);
         // Without findings about the base, all of it would have to be looked at anyway.
         let is_judged = |base: &Record| base.health.as_ref().is_some_and(Health::is_verdict);
         let wants_changed = request.examiner.is_some() && writer.readable_base().is_some_and(is_judged);
