@@ -22,7 +22,7 @@ use store::{
 };
 
 use crate::{
-    chrome::{profile, stop::Stopped},
+    chrome::{held_cookies::HeldCookies, profile, stop::Stopped},
     cookies::{Census, is_of_cookies},
     db_state::Deadline,
     examination::{self, Examination, Isolation, Options, Scope},
@@ -74,6 +74,7 @@ impl Examiner for ProfileExaminer {
     ) -> Result<Examined> {
         let before = base.and_then(|base| base.health.as_ref());
         let changed = changed.map(|changed| with_all_cookies(root, changed));
+        self.require_cookies(root)?;
         let found = self.look(root, changed.as_ref())?;
         let mut health = self.health(root, &found);
         if let (Some(changed), Some(before)) = (&changed, before) {
@@ -118,11 +119,31 @@ impl Examiner for ProfileExaminer {
         if let Some(expected) = self.expected.expected() {
             read.extend(expect::wanted(tree, expected)?);
         }
+        for path in self.held_cookies().map(HeldCookies::files).into_iter().flatten() {
+            if tree.has(&path)? {
+                read.insert(path);
+            }
+        }
         Ok(read)
     }
 }
 
 impl ProfileExaminer {
+    fn held_cookies(&self) -> Option<&HeldCookies> {
+        self.stopped.as_ref().and_then(|stopped| stopped.held_cookies.as_ref())
+    }
+
+    /// Ends an examination, as if it were interrupted, if the profile lacks a cookie that the browser has and that
+    /// another attempt may find.
+    fn require_cookies(&self, root: &Path) -> Result<()> {
+        let Some(held) = self.held_cookies() else { return Ok(()) };
+        let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
+        let options = self.options(Depth::Quick, &scratch);
+        let lacking = expect::lacking(root, &held.database, held.still(), &options);
+        let lacking = lacking.map_err(|error| Error::io("cannot look for cookies in", root, error))?;
+        if held.note(lacking) { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
     fn look(&self, root: &Path, changed: Option<&BTreeSet<PathBuf>>) -> Result<Examination> {
         let Some(depth) = self.policy.depth else { return Ok(Examination::default()) };
         let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;

@@ -20,7 +20,11 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{cookie_databases::cookie_databases, devtools::Endpoint};
+use super::{
+    cookie_databases::cookie_databases,
+    devtools::Endpoint,
+    held_cookies::{self, Names},
+};
 use crate::{cookies::NOBODY, profile_dir::with_suffix};
 
 /// More than Chrome waits for, so that its count ends, however far it had counted before.
@@ -37,11 +41,14 @@ const ROUNDS: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Has the browser write its cookies; the reason if it is not known that it has.
-pub(super) fn write_cookies(directory: &Path, endpoint: &Endpoint) -> Result<(), String> {
+/// Has the browser write its cookies, and says which it had before it wrote them last; the reason if it is not known
+/// that it has.
+pub(super) fn write_cookies(directory: &Path, endpoint: &Endpoint) -> Result<Names, String> {
     let began = Instant::now();
     let mut session = endpoint.session(PATIENCE).map_err(|error| error.to_string())?;
+    let mut held = Names::new();
     for _ in 0..ROUNDS {
+        held = held_cookies::names(&mut session).map_err(|error| error.to_string())?;
         let before = databases(directory);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let lapses = (now + LASTS).as_secs();
@@ -58,7 +65,7 @@ pub(super) fn write_cookies(directory: &Path, endpoint: &Endpoint) -> Result<(),
             thread::sleep(LOOK_EVERY);
         }
     }
-    Ok(())
+    Ok(held)
 }
 
 fn cookie(number: usize, lapses: u64) -> Value {

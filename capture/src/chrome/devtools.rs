@@ -15,11 +15,13 @@ use std::{
 
 use serde_json::json;
 
+pub(super) use self::session::Session;
 use super::{profile::read_bounded, sockets};
 
 const FILE: &str = "DevToolsActivePort";
 const BROWSER_PATH: &str = "/devtools/browser/";
 const MAX_FILE_BYTES: u64 = 1024;
+/// Of a server that has not shown yet that it is the browser.
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
 /// Where a browser can be asked.

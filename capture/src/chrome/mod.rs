@@ -8,6 +8,7 @@ mod arguments;
 mod cookie_databases;
 mod cookie_writer;
 pub mod devtools;
+pub mod held_cookies;
 mod json_edit;
 pub mod normalise;
 mod open_files;

@@ -24,6 +24,7 @@ use rustix::process::Signal;
 use super::{
     cookie_databases::cookie_databases,
     cookie_writer::write_cookies,
+    held_cookies::{Attempt, HeldCookies},
     process::{self, Identity},
     processes::{self, BrowserProcess, Users},
     profile::Facts,
@@ -73,24 +74,37 @@ pub fn stop(directory: &Path, options: &StopOptions) -> Result<Stopped, StopErro
             || ended != Ended::NotRunning && Facts::read(directory).says_crashed,
         lock_of_another_host: lock,
         unwritten_cookies: None,
+        held_cookies: None,
         unseen_processes,
     })
 }
 
 /// Ends nothing: has the browser on `directory` write its cookies, and tells which processes run there, for a
 /// capture beside it. `is_written_to` if somebody has files there open for writing, whether or not it can be
-/// seen.
-pub fn leave_running(directory: &Path, is_written_to: bool) -> Result<Stopped, StopError> {
+/// seen; `attempt` is the number of this try.
+pub fn leave_running(directory: &Path, is_written_to: bool, attempt: &Attempt) -> Result<Stopped, StopError> {
     let found = look(directory)?;
-    let unwritten = found.browsers.iter().find_map(|browser| {
+    let (mut unwritten, mut held) = (None, Vec::new());
+    for browser in &found.browsers {
         let written = match &browser.devtools {
-            Some(endpoint) => write_cookies(directory, endpoint),
+            Some(endpoint) => write_cookies(directory, endpoint).map(|names| (endpoint.clone(), names)),
             None => Err("the browser has no DevTools port".to_owned()),
         };
-        written.err()
-    });
-    let databases = cookie_databases(directory).len();
-    let unwritten_cookies = match (databases, found.browsers.is_empty()) {
+        match written {
+            Ok(written) => held.push(written),
+            Err(why) => unwritten = unwritten.or(Some(why)),
+        }
+    }
+    let databases = cookie_databases(directory);
+    // Of several databases or browsers nobody knows which belong together.
+    let held_cookies = match (&databases[..], held.pop(), &held[..]) {
+        ([database], Some((endpoint, names)), []) => database
+            .strip_prefix(directory)
+            .ok()
+            .map(|below| HeldCookies::new(endpoint, below.to_owned(), names, attempt.clone())),
+        _ => None,
+    };
+    let unwritten_cookies = match (databases.len(), found.browsers.is_empty()) {
         (0, _) => None,
         (_, true) => is_written_to.then(|| "who writes there cannot be seen".to_owned()),
         (1, false) => unwritten,
@@ -107,6 +121,7 @@ pub fn leave_running(directory: &Path, is_written_to: bool) -> Result<Stopped, S
         crashed: !found.runs() && left_by_a_crash(directory),
         lock_of_another_host: Lock::read(directory).filter(|lock| !found.runs() && !lock.is_of_this_host()),
         unwritten_cookies,
+        held_cookies,
         unseen_processes: found.unseen_processes,
         ..Stopped::default()
     })

@@ -1,7 +1,7 @@
 //! `check` looks for the expectations in a directory that holds still.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -32,11 +32,7 @@ pub(crate) fn check(
     let dir = ProfileDir::open(root)?;
     let profiles = profiles(&dir)?;
     let jobs = jobs(&dir, &profiles, expected, now_ms);
-    let found = match &options.isolation {
-        _ if jobs.is_empty() => Vec::new(),
-        Isolation::InProcess => jobs.iter().map(|job| job.check(&dir, options.means())).collect(),
-        Isolation::Cell(cell) => cell.examine(root, &jobs, options.threads, options.means())?,
-    };
+    let found = run(root, &jobs, options)?;
     let mut verdict = Verdict::default();
     verdict.cookies(expected, &found);
     verdict.origins(expected, &found, &with_databases(&dir, &profiles)?);
@@ -45,6 +41,41 @@ pub(crate) fn check(
         verdict.unless(is_there, "file", path, || "it is not there".to_owned());
     }
     Ok(Expected { revision: expected.revision, ..verdict.0 })
+}
+
+/// So many cookies are looked for at a time: what a cell says of them must be short.
+const AT_A_TIME: usize = 500;
+
+/// The hosts and names of the cookies that a database lacks; none if it cannot be read, which others tell.
+pub(crate) fn lacking(
+    root: &Path,
+    database: &Path,
+    names: BTreeSet<(String, String)>,
+    options: &Options,
+) -> io::Result<BTreeSet<(String, String)>> {
+    let names: Vec<(String, String)> = names.into_iter().collect();
+    // One that has lapsed was written as well.
+    let job = |names: &[(String, String)]| CheckJob::Cookies(database.to_owned(), 0, names.to_vec());
+    let jobs: Vec<CheckJob> = names.chunks(AT_A_TIME).map(job).collect();
+    let found = run(root, &jobs, options)?;
+    let mut lacking = BTreeSet::new();
+    for (names, found) in names.chunks(AT_A_TIME).zip(found) {
+        let CheckResult::Cookies(_, SoughtCookies { cookies, problem: None }) = found else { continue };
+        let gone = names.iter().zip(cookies).filter(|(_, cookie)| !cookie.is_there);
+        lacking.extend(gone.map(|(name, _)| name.clone()));
+    }
+    Ok(lacking)
+}
+
+fn run(root: &Path, jobs: &[CheckJob], options: &Options) -> io::Result<Vec<CheckResult>> {
+    match &options.isolation {
+        _ if jobs.is_empty() => Ok(Vec::new()),
+        Isolation::InProcess => {
+            let dir = ProfileDir::open(root)?;
+            Ok(jobs.iter().map(|job| job.check(&dir, options.means())).collect())
+        }
+        Isolation::Cell(cell) => cell.examine(root, jobs, options.threads, options.means()),
+    }
 }
 
 /// The directories in which profiles may be.
@@ -150,4 +181,44 @@ fn problem(path: &Path, why: Option<&String>) -> Option<String> {
 
 fn absent(problem: Option<&String>) -> String {
     problem.cloned().unwrap_or_else(|| "it is not there".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::{db_state::Deadline, sqlite::Depth};
+
+    #[test]
+    fn a_cookie_that_is_not_in_the_database_is_lacking_whatever_else_is() {
+        let (root, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let connection = Connection::open(root.path().join("Cookies")).unwrap();
+        let table = "CREATE TABLE cookies (host_key TEXT, name TEXT, value TEXT, expires_utc INTEGER)";
+        connection.execute_batch(table).unwrap();
+        // One that has lapsed is there.
+        for (name, expires) in [("sid", 0), ("lapsed", 1)] {
+            let values = rusqlite::params!["a.test", name, "secret", expires];
+            connection.execute("INSERT INTO cookies VALUES (?1, ?2, ?3, ?4)", values).unwrap();
+        }
+        drop(connection);
+        let of = |name: &str| ("a.test".to_owned(), name.to_owned());
+        // More than are looked for at a time.
+        let gone: BTreeSet<_> = (0..AT_A_TIME + 1).map(|number| of(&format!("gone-{number}"))).collect();
+        let names = gone.iter().cloned().chain([of("sid"), of("lapsed")]).collect();
+        let options = Options {
+            depth: Depth::Quick,
+            isolation: Isolation::InProcess,
+            threads: 1,
+            deadline: Deadline::NEVER,
+            scratch: scratch.path().to_owned(),
+        };
+        let lacking =
+            |database: &str, names| lacking(root.path(), Path::new(database), names, &options).unwrap();
+        assert_eq!(lacking("Cookies", names), gone);
+        // Nobody knows what is in one that cannot be read: its own check says so.
+        std::fs::write(root.path().join("Damaged"), "no database at all").unwrap();
+        assert_eq!(lacking("Damaged", gone.clone()), BTreeSet::new());
+        assert_eq!(lacking("None", gone), BTreeSet::new());
+    }
 }

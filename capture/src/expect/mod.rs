@@ -14,7 +14,7 @@ use std::{
 
 use store::{Result, catalog::expectations::is_unreadable, format::expectations::Expectations};
 
-pub(crate) use check::check;
+pub(crate) use check::{check, lacking};
 pub(crate) use files_to_read::{is_wanted, wanted};
 
 /// The state of the expectations.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use capture::{
     chrome::{
+        held_cookies::Attempt,
         profile::{self, Facts},
         singleton::{self, Lock},
         stop::{self, StopError, StopOptions, Stopped},
@@ -38,11 +39,15 @@ impl ProfileToCapture {
     }
 
     /// Leaves the browser on a mount alone, and learns what the profile says. `is_written_to` if somebody has files of
-    /// it open for writing.
-    pub async fn leave_running(mountpoint: &Path, is_written_to: bool) -> Result<Self, Failure> {
-        let mountpoint = mountpoint.to_owned();
+    /// it open for writing; `attempt` is which of several this is.
+    pub async fn leave_running(
+        mountpoint: &Path,
+        is_written_to: bool,
+        attempt: &Attempt,
+    ) -> Result<Self, Failure> {
+        let (mountpoint, attempt) = (mountpoint.to_owned(), attempt.clone());
         let running = blocking(move || {
-            let stopped = stop::leave_running(&mountpoint, is_written_to);
+            let stopped = stop::leave_running(&mountpoint, is_written_to, &attempt);
             let stopped = stopped.map_err(|error| in_use(&mountpoint, error))?;
             Self::learn(&mountpoint, stopped)
         });

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use capture::chrome::held_cookies::Attempt;
 use parking_lot::Mutex as SyncMutex;
 
 use fuse::mount::{Aside, CommitRequest, CommitTarget, Moment, Mount};
@@ -67,23 +68,37 @@ impl Autosave {
         let Some(hold) = mount.hold() else { return Ok(false) };
         let actor = hold.handle().actor();
         let settings = engine.settings.tenant(&mount.lineage.name.tenant);
-        let profile = ProfileToCapture::leave_running(&mount.info.mountpoint, mount.is_written_to()).await?;
-        let (fallback, of) = (mount.info.fallback.as_deref(), (mount.tenant()?, &mount.lineage.name));
-        let Judgement { mut about, examiner, .. } = engine.judge(&options, actor, profile, fallback, of)?;
-        about.in_progress = Some(actor.clone());
-        let request = CommitRequest {
-            to: CommitTarget::Aside(Aside { begun: Arc::clone(&saved.own), wanted }),
-            about,
-            hold_back: None,
-            examiner: Some(examiner),
-            threads: threads(),
-            max_bytes: Some(settings.max_profile_bytes),
-            quota_bytes: settings.quota_bytes,
-            archive: None,
-            moment: Moment::Now,
-        };
         let before = saved.own.lock().clone();
-        let storing = async { Ok(mount.commit(request, Arc::new(Silent)).await?) };
+        let store = async |attempt: &Attempt| {
+            let (place, is_written_to) = (&mount.info.mountpoint, mount.is_written_to());
+            let profile = ProfileToCapture::leave_running(place, is_written_to, attempt).await?;
+            let (fallback, of) = (mount.info.fallback.as_deref(), (mount.tenant()?, &mount.lineage.name));
+            let Judgement { mut about, examiner, .. } =
+                engine.judge(&options, actor, profile, fallback, of)?;
+            about.in_progress = Some(actor.clone());
+            let request = CommitRequest {
+                to: CommitTarget::Aside(Aside { begun: Arc::clone(&saved.own), wanted: wanted.clone() }),
+                about,
+                hold_back: None,
+                examiner: Some(examiner),
+                threads: threads(),
+                max_bytes: Some(settings.max_profile_bytes),
+                quota_bytes: settings.quota_bytes,
+                archive: None,
+                moment: Moment::Now,
+            };
+            Ok(mount.commit(request, Arc::new(Silent)).await?)
+        };
+        let storing = async {
+            let mut attempt = Attempt::default();
+            loop {
+                let stored = store(&attempt).await;
+                match attempt.next().filter(|_| stored.is_err()) {
+                    Some(next) => attempt = next,
+                    None => return stored,
+                }
+            }
+        };
         let name = &mount.lineage.name;
         let commit = engine
             .observe_capture(name, options.mode, CaptureSource::Mount, storing, |commit| &commit.report)

@@ -3,7 +3,7 @@
 use std::{io, path::Path, sync::Arc, time::Duration};
 
 use capture::{
-    chrome::stop,
+    chrome::{held_cookies::Attempt, stop},
     marker::{self, Marker},
 };
 use fuse::mount::{Commit, CommitRequest, CommitTarget, Moment, Mount};
@@ -122,7 +122,14 @@ async fn within(
         }
         CommitTarget::Own | CommitTarget::Aside(_) => None,
     };
-    let published = store(engine, mount, options, &actor, &destination, manner).await;
+    let mut attempt = Attempt::default();
+    let published = loop {
+        let published = store(engine, mount, options, &actor, &destination, manner, &attempt).await;
+        match attempt.next().filter(|_| published.is_err()) {
+            Some(next) => attempt = next,
+            None => break published,
+        }
+    };
     drop(keeper);
     destination.leave().await;
     let published = published?;
@@ -137,23 +144,25 @@ async fn store(
     actor: &Actor,
     destination: &Destination,
     manner: Manner,
+    attempt: &Attempt,
 ) -> Result<Published, Failure> {
     let Destination { to, lineage, replaced } = destination;
     let (to, lineage) = (to.clone(), lineage.clone());
     let settings = engine.settings.tenant(&lineage.name.tenant);
     engine.require_room(mount.tenant()?, &lineage, options).await?;
+    // Its own commit is no good snapshot that somebody would lose.
+    let goes_on = lineage == mount.lineage && stands_on_what_is_current(mount, &to).await;
+    // From here to the moment of the commit is time in which cookies are set that it may lack: nothing waits for the store.
     let profile = match options.mode {
         CaptureMode::Cold => ProfileToCapture::stop_on_mount(&mount.info.mountpoint, options).await?,
         CaptureMode::Hot => {
             require_loadable(&settings, &lineage.name.tenant)?;
-            ProfileToCapture::leave_running(&mount.info.mountpoint, mount.is_written_to()).await?
+            ProfileToCapture::leave_running(&mount.info.mountpoint, mount.is_written_to(), attempt).await?
         }
     };
-    let (remarks, marker) = (profile.remarks(), profile.marker().clone());
+    let (mut remarks, marker) = (profile.remarks(), profile.marker().clone());
     let (fallback, of) = (mount.info.fallback.as_deref(), (mount.tenant()?, &lineage.name));
     let Judgement { about, examiner, hold_back } = engine.judge(options, actor, profile, fallback, of)?;
-    // Its own commit is no good snapshot that somebody would lose.
-    let goes_on = lineage == mount.lineage && stands_on_what_is_current(mount, &to).await;
     let request = CommitRequest {
         hold_back: hold_back.filter(|_| manner.replaces && !goes_on),
         to,
@@ -173,6 +182,7 @@ async fn store(
     match mount.commit(request, Arc::new(Silent)).await {
         Ok(Commit { report, frozen_for, left, .. }) => {
             let replaced = replaced.clone().filter(|_| report.flip != Flip::Unchanged);
+            remarks.extend(attempt.remark());
             Ok(Published { lineage, report, remarks, replaced, frozen_for, left })
         }
         Err(error) => {

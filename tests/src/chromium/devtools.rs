@@ -1,6 +1,6 @@
 //! `devtools` is a client of Chromium's DevTools, as small as tests need it.
 
-use std::{net::TcpStream, time::Duration};
+use std::{collections::BTreeMap, net::TcpStream, time::Duration};
 
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
@@ -64,18 +64,16 @@ impl Devtools {
 
     #[track_caller]
     pub fn cookie(&mut self, name: &str) -> Option<String> {
-        let cookies = self.call("Storage.getCookies", json!({}));
-        let cookie = cookies["cookies"].as_array()?.iter().find(|cookie| cookie["name"] == name)?;
-        Some(cookie["value"].as_str()?.to_owned())
+        self.cookies().remove(name)
     }
 
-    /// The largest number in the cookies whose names begin so; 0 if there is none.
+    /// The names and values of all cookies.
     #[track_caller]
-    pub fn newest_cookie(&mut self, name: &str) -> u64 {
+    pub fn cookies(&mut self) -> BTreeMap<String, String> {
         let cookies = self.call("Storage.getCookies", json!({}));
-        let all = cookies["cookies"].as_array().unwrap().iter();
-        let such = all.filter(|cookie| cookie["name"].as_str().unwrap().starts_with(name));
-        such.map(|cookie| cookie["value"].as_str().unwrap().parse().unwrap()).max().unwrap_or(0)
+        let text = |cookie: &Value, field: &str| cookie[field].as_str().unwrap().to_owned();
+        let cookies = cookies["cookies"].as_array().unwrap().iter();
+        cookies.map(|cookie| (text(cookie, "name"), text(cookie, "value"))).collect()
     }
 
     /// Opens a page and waits until it has loaded.

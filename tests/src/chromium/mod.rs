@@ -4,7 +4,7 @@ mod devtools;
 mod site;
 
 pub use devtools::{Devtools, Page};
-pub use site::Site;
+pub use site::{Site, TURNS};
 
 use std::{
     fs,

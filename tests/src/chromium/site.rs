@@ -18,8 +18,8 @@ const WORKER: &str =
 /// who is logged in.
 const SESSION: &str = "session=4711";
 
-/// How many names the cookies of `/count` have.
-const TURNS: u64 = 8;
+/// How many names the cookies of `/count` have, which take turns.
+pub const TURNS: u64 = 8;
 
 /// Serves for as long as the test process lives.
 #[derive(Debug)]
@@ -96,8 +96,7 @@ fn serve(mut stream: &TcpStream) -> Option<()> {
         _ => ("text/plain", ""),
     };
     let cookie = match path.split_once('?') {
-        // One that lasts, and one that does not. Several names take turns: Chromium takes a cookie away before it sets
-        // it again, and may write just then.
+        // One that lasts, and one that does not.
         Some(("/count", number)) => {
             let name = number.parse::<u64>().ok()? % TURNS;
             let last = "; Max-Age=100000";

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 use tests::{
     binary::Host,
-    chromium::{Chromium, Devtools, Page, Site},
+    chromium::{Chromium, Devtools, Page, Site, TURNS},
     mount_fixture::{ALICE, MountFixture},
 };
 
@@ -58,6 +58,8 @@ pub struct Due {
     /// All that was acknowledged.
     pub rows: u64,
     cookies: u64,
+    /// Those before this one another browser has set, which may have been killed.
+    first_cookie: u64,
     /// Whether whoever loads it lets session cookies last.
     keeps_session_cookies: bool,
     local_storage: u64,
@@ -77,6 +79,8 @@ pub struct Busy<'a> {
     page: Page<'a>,
     all: Acknowledged,
     cached: Acknowledged,
+    /// The first number that was acknowledged.
+    first: Option<u64>,
     /// When each row was begun, in seconds, and how many milliseconds it took.
     pub rows: Vec<(f64, f64)>,
 }
@@ -87,7 +91,8 @@ impl<'a> Busy<'a> {
         page.listen();
         page.evaluate(WORDS);
         assert_eq!(page.evaluate(BUSY), "busy");
-        Self { page, all: Acknowledged::default(), cached: Acknowledged::default(), rows: Vec::new() }
+        let (all, cached) = (Acknowledged::default(), Acknowledged::default());
+        Self { page, all, cached, first: None, rows: Vec::new() }
     }
 
     /// What the page was told by now. It has noticed nothing else.
@@ -97,6 +102,7 @@ impl<'a> Busy<'a> {
         assert_eq!(noted["failures"], Value::Array(Vec::new()), "the page has noticed");
         assert_eq!(self.page.complaints(), Vec::<Value>::new(), "its console tells");
         self.all.add(&noted["log"]);
+        self.first = self.first.or_else(|| self.all.0.first().map(|(_, number)| *number));
         self.cached.add(&noted["cache_log"]);
         let row = |row: &Value| (row[0].as_f64().unwrap() / 1000.0, row[1].as_f64().unwrap());
         self.rows.extend(noted["row_times"].as_array().unwrap().iter().map(row));
@@ -104,6 +110,7 @@ impl<'a> Busy<'a> {
         Due {
             rows: self.all.newest(by(0.0)),
             cookies: self.all.newest(by(0.0)),
+            first_cookie: self.first.unwrap_or(1),
             keeps_session_cookies: false,
             local_storage: self.all.newest(by(LOCAL_STORAGE_LAGS)),
             cache_storage: self.cached.newest(by(CACHE_STORAGE_LAGS)),
@@ -111,7 +118,7 @@ impl<'a> Busy<'a> {
         }
     }
 
-    /// The same once the page has written some more than `before`.
+    /// What is due once the page has written some more than `before`.
     #[track_caller]
     pub fn goes_on(&mut self, before: Due) -> Due {
         loop {
@@ -120,6 +127,12 @@ impl<'a> Busy<'a> {
                 return due;
             }
         }
+    }
+
+    /// Whether something that the page wrote was refused; it has stopped then.
+    #[track_caller]
+    pub fn is_refused(&mut self) -> bool {
+        self.page.evaluate("failures.length > 0") == true
     }
 }
 
@@ -186,9 +199,14 @@ pub fn assert_in(profile: &Path, scratch: &Path, site: &Site, due: Due) {
     let chromium = Chromium::start(profile);
     let mut devtools = chromium.devtools();
     let names = if due.keeps_session_cookies { &["counted", "fleeting"][..] } else { &["counted"] };
-    for name in names {
-        let cookie = devtools.newest_cookie(name);
-        assert!(cookie >= due.cookies, "{name}: {} was acknowledged; {cookie} is there", due.cookies);
+    let cookies = devtools.cookies();
+    // Of each name the last that was acknowledged, or a later one.
+    let oldest = (due.cookies + 1).saturating_sub(TURNS);
+    for number in oldest.max(due.first_cookie).max(1)..=due.cookies {
+        for name in names.iter().map(|name| format!("{name}-{}", number % TURNS)) {
+            let found = cookies.get(&name).map(|value| value.parse::<u64>().unwrap());
+            assert!(found >= Some(number), "{name}: {number} was acknowledged; {found:?} is there");
+        }
     }
     let mut page = devtools.open(&site.url());
     page.evaluate(WORDS);

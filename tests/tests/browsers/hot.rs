@@ -3,12 +3,14 @@
 //! `PSTORE_HOT_COMMITS` says how many commits are made beside a page that never pauses.
 
 use std::{
+    fs,
     sync::{Arc, mpsc::sync_channel},
     thread,
     time::Duration,
 };
 
 use parking_lot::Mutex;
+use rusqlite::Connection;
 use serde_json::json;
 use tests::{
     binary::Host,
@@ -58,6 +60,39 @@ fn a_browser_runs_on_and_what_it_held_in_memory_is_found_on_another_host() {
     chromium.close();
     fixture.unmount(&["--commit"]);
     assert_eq!(fixture.host.succeed(["show", ALICE])["mode"], "cold");
+}
+
+/// Replaces one cookie after another as fast as it can.
+const SPIN: &str = "window.number = 0;
+    (function spin() {
+        for (let at = 0; at < 100; at++) document.cookie = `spun=${++number}; max-age=100000`;
+        setTimeout(spin, 0);
+    })();
+    number";
+
+#[test]
+fn a_cookie_that_a_site_replaces_without_pause_is_in_every_commit() {
+    let commits = commits(10);
+    let fixture = MountFixture::hot();
+    mount(&fixture, &fixture.host);
+    let site = Site::start();
+    let chromium = Chromium::start(&fixture.mountpoint);
+    let mut devtools = chromium.devtools();
+    let mut page = devtools.open(&site.url());
+    page.evaluate(SPIN);
+    let query = "SELECT count(*) FROM cookies WHERE name = 'spun'";
+    for round in 0..commits {
+        let committed = fixture.commit_hot();
+        let snapshot = format!("{ALICE}@{}", committed["record"].as_str().unwrap());
+        let out = fixture.path(&format!("out-{round}"));
+        fixture.host.restore(&snapshot, &out);
+        let cookies = Connection::open(out.join("Default/Cookies")).unwrap();
+        let found: i64 = cookies.query_row(query, [], |row| row.get(0)).unwrap();
+        assert_eq!((found, &committed["warnings"]), (1, &json!([])), "in commit {round}");
+        fs::remove_dir_all(&out).unwrap();
+    }
+    chromium.close();
+    fixture.unmount(&["--discard"]);
 }
 
 #[test]

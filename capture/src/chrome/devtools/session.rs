@@ -5,7 +5,10 @@ use std::{io, net::TcpStream, time::Instant};
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket, protocol::WebSocketConfig};
 
-use super::{Deadline, DevtoolsError, Duration, Endpoint, MAX_ANSWER_BYTES, is_timeout};
+use super::{Deadline, DevtoolsError, Duration, Endpoint, is_timeout};
+
+/// A browser has some thousands of cookies at most, of some kilobytes each.
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// A connection to a browser, for as long as it may take.
 #[derive(Debug)]
@@ -24,8 +27,8 @@ impl Endpoint {
         let stream = self.connect(deadline)?;
         let url = format!("ws://127.0.0.1:{}{path}", self.port);
         let limits = WebSocketConfig::default()
-            .max_message_size(Some(MAX_ANSWER_BYTES as usize))
-            .max_frame_size(Some(MAX_ANSWER_BYTES as usize));
+            .max_message_size(Some(MAX_MESSAGE_BYTES))
+            .max_frame_size(Some(MAX_MESSAGE_BYTES));
         let (socket, _) = tungstenite::client::client_with_config(url, stream, Some(limits))
             .map_err(|error| self.no_answer(io::Error::other(error.to_string())))?;
         Ok(Session { endpoint: self, socket, deadline, calls: 0 })

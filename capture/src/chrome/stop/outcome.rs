@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf, time::Duration};
 
-use super::Lock;
+use super::{HeldCookies, Lock};
 
 #[derive(Clone, Debug)]
 pub struct StopOptions {
@@ -61,6 +61,8 @@ pub struct Stopped {
     pub lock_of_another_host: Option<Lock>,
     /// Why a browser that runs on may have cookies in memory alone, if it may.
     pub unwritten_cookies: Option<String>,
+    /// What a browser that runs on had when it wrote its cookies, if that is known.
+    pub held_cookies: Option<HeldCookies>,
     /// How many processes were not to be looked into, for want of permission.
     pub unseen_processes: usize,
 }
