@@ -23,6 +23,7 @@ use super::{
     change::{Change, NewKind},
     node::{Ino, Node, NodeKind},
     nodes::Nodes,
+    places::Places,
 };
 
 const MAGIC: &[u8] = b"pstore/chronicle/1\n";
@@ -176,12 +177,10 @@ impl Chronicle {
             Change::Rename { parent, name, new_parent, new_name, exchange, .. } => {
                 self.note_rename(nodes, &mut noted, ((*parent, name), (*new_parent, new_name)), *exchange)?;
             }
-            Change::Write { ino, .. } | Change::Zero { ino, .. } | Change::Truncate { ino, .. } => {
-                if !self.written.contains(ino)
-                    && nodes.node(*ino)?.is_some_and(|node| node.names > 0)
-                    && self.is_at_home(nodes, *ino)?
-                    && let Some(path) = self.path(nodes, *ino)?
-                {
+            Change::Write { ino, .. } | Change::Zero { ino, .. } | Change::Truncate { ino, .. }
+                if !self.written.contains(ino) =>
+            {
+                for path in self.paths(nodes, *ino)? {
                     noted.add(Happened::Modified, *ino, Some(path));
                 }
             }
@@ -287,7 +286,21 @@ impl Chronicle {
         }
     }
 
-    /// Whether the name by which a node is known is still one of its names: it may have several.
+    /// All paths of a file; none if it has lost all its names.
+    fn paths(&self, nodes: &Nodes, ino: Ino) -> Now<Vec<Vec<u8>>> {
+        let Some(node) = nodes.node(ino)? else { return Ok(Vec::new()) };
+        match node.names {
+            0 => Ok(Vec::new()),
+            1 if self.is_at_home(nodes, ino)? => Ok(self.path(nodes, ino)?.into_iter().collect()),
+            // It has, or had, several names, and that by which it was known may be another's by now.
+            _ => {
+                let found = Places::of(&nodes.table).paths(ino, &node.below);
+                Ok(found.iter().map(|path| path.as_bytes().to_vec()).collect())
+            }
+        }
+    }
+
+    /// Whether the name by which a node is known is still its name.
     fn is_at_home(&self, nodes: &Nodes, ino: Ino) -> Now<bool> {
         let Some((parent, name)) = self.home(nodes, ino)? else { return Ok(false) };
         let Some(parent) = nodes.node(parent)? else { return Ok(false) };

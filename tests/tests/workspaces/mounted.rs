@@ -157,7 +157,9 @@ fn a_fork_that_is_a_mount_writes_nothing_and_one_of_several_is_promoted() {
         tries.push(place);
     }
     // A mount of something else is not taken for a fork.
-    let failure = desk.host.fail(5, ["workspace", "fork", project, &tries[0], "acme/other"]);
+    desk.run("checkpoint", &["--name", "newer"]);
+    let failure =
+        desk.host.fail(5, ["workspace", "fork", project, &tries[0], "acme/other", "--from", "newer"]);
     assert!(failure["hint"].as_str().unwrap().contains("--fork"), "{failure}");
     let words = ["workspace", "promote", &tries[1], project];
     let preview = desk.host.succeed([&words[..], &["--preview"]].concat());
