@@ -144,6 +144,12 @@ pub struct Options {
     pub writeback: bool,
 }
 
+/// Whether nobody but root gets in, whom no permission keeps from anything. To check them all the same the kernel would
+/// ask for the attributes of a directory after every change of it.
+fn is_roots_alone(options: &Options) -> bool {
+    !options.allow_other && rustix::process::geteuid().is_root()
+}
+
 /// Mounts; the file system answers from then on, and is unmounted when the value is dropped.
 pub fn mount(adapter: Adapter, options: &Options) -> std::io::Result<fuser::BackgroundSession> {
     use fuser::{MountOption, SessionACL};
@@ -151,11 +157,13 @@ pub fn mount(adapter: Adapter, options: &Options) -> std::io::Result<fuser::Back
     config.mount_options = vec![
         MountOption::FSName(options.name.clone()),
         MountOption::Subtype("pstore".to_owned()),
-        MountOption::DefaultPermissions,
         MountOption::NoAtime,
         MountOption::NoSuid,
         MountOption::NoDev,
     ];
+    if !is_roots_alone(options) {
+        config.mount_options.push(MountOption::DefaultPermissions);
+    }
     if options.read_only {
         config.mount_options.push(MountOption::RO);
     }

@@ -15,6 +15,7 @@ use crate::{
 const SET_USER_ID: u32 = 0o4000;
 const SET_GROUP_ID: u32 = 0o2000;
 const GROUP_EXECUTES: u32 = 0o010;
+const EXECUTE: u32 = 0o111;
 
 /// What is to be set; times that are to be now are given as such by the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,6 +91,14 @@ impl Fs {
             self.change_state()?.make(&Change::Set { ino, setting, time: now() })?;
         }
         Ok(())
+    }
+
+    /// Root may read and write everything, and execute what anybody may.
+    pub fn check_access_of_root(&self, ino: Ino, execute: bool) -> Answer<()> {
+        let state = self.read_state();
+        let node = state.node(ino)?;
+        let is_executable = node.directory().is_some() || node.mode & EXECUTE != 0;
+        if execute && !is_executable { Err(Errno::ACCESS.into()) } else { Ok(()) }
     }
 
     pub fn room(&self) -> Result<Room> {

@@ -60,6 +60,49 @@ fn a_file_that_is_changed_by_others_lends_no_rights_where_the_kernel_keeps_write
     a_changed_file_lends_no_rights(&["--writeback"]);
 }
 
+/// The kernel does not check permissions where root is alone, and asks what root may do.
+#[test]
+fn root_alone_may_do_what_root_may_do_elsewhere() {
+    let fixture = MountFixture::local();
+    fixture.mount();
+    let script = r#"
+import os, sys
+place = sys.argv[1]
+os.chdir(place)
+open('text', 'w').write('#!/bin/sh\n')
+seen = []
+for mode in (0, 0o600, 0o100, 0o001):
+    os.chmod('text', mode)
+    seen.append([os.access('text', what) for what in (os.F_OK, os.R_OK, os.W_OK, os.X_OK)])
+    try:
+        os.spawnv(os.P_WAIT, './text', ['text']) == 127 or seen[-1].append('runs')
+    except OSError:
+        pass
+os.mkdir('folder', 0)
+seen.append([os.access('folder', what) for what in (os.F_OK, os.R_OK, os.W_OK, os.X_OK)])
+open('folder/file', 'w').close()
+os.chmod('folder', 0o555)
+os.remove('folder/file')
+os.setegid(65534)
+os.seteuid(65534)
+try:
+    os.listdir(place)
+except PermissionError:
+    seen.append('others do not get in')
+print(seen)
+"#;
+    let said = |place: &Path| {
+        let ended = Command::new("python3").args(["-c", script]).arg(place).output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        String::from_utf8(ended.stdout).unwrap()
+    };
+    fs::set_permissions(fixture.path(""), Permissions::from_mode(0o755)).unwrap();
+    let (mounted, on_disk) = (said(&fixture.mountpoint), said(&fixture.place("on-disk")));
+    let alike = on_disk.trim_end().trim_end_matches(']');
+    assert_eq!(mounted.trim_end(), format!("{alike}], 'others do not get in']"));
+    fixture.unmount(&["--discard"]);
+}
+
 /// So much of a mapping that there is no room for all of it.
 const MAPPED: &str = "
 import errno, mmap, os, sys
