@@ -8,9 +8,9 @@ use tests::docker::Daemon;
 use crate::containers_snapshot::Scene;
 
 /// What there is below the root, with owners, modes, times and content.
-const TELL: &str = "find /app /etc /kept -xdev ! -name resolv.conf ! -name hosts ! -name hostname | sort | \
+const TELL: &str = "find /app /kept -xdev | sort | \
                     while read -r path; do stat -c '%n %F %a %u:%g %Y %t,%T' \"$path\"; \
-                    [ -L \"$path\" ] && readlink \"$path\"; done; find /app -xdev -type f | sort | xargs md5sum";
+                    [ -L \"$path\" ] && readlink \"$path\"; done; find /app -xdev -type f | sort | tr '\\n' '\\0' | xargs -0 md5sum";
 
 /// All that a container can do to the layers below.
 const CHANGE: &str = "rm /app/gone; rm -r /app/folder; mkdir /app/folder; echo new > /app/folder/new; \

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use tests::{binary::assert_says, docker::Daemon};
 
 use crate::shop::{Shop, text};
@@ -38,7 +39,7 @@ impl Scene {
     /// Starts the service: it counts up in two files, one after the other.
     fn run(&self, more: &[&str]) {
         let head = ["run", "--detach", "--name", "web", "--volume", "data:/data"];
-        let count = "n=0; while true; do n=$((n+1)); echo $n > /data/first; echo $n > /data/second; done";
+        let count = "n=0; while true; do n=$((n+1)); echo $n > /data/new; mv /data/new /data/first; echo $n > /data/new; mv /data/new /data/second; done";
         self.daemon.docker(&[&head[..], more, &["busybox:test", "sh", "-c", count]].concat());
     }
 
@@ -145,11 +146,16 @@ fn two_commands_do_not_take_each_others_rest_for_the_state_of_the_container() {
     let host = scene.daemon.of(&scene.shop.host);
     let save = scene.shop.start_save();
     scene.await_state("paused");
+    let process = Pid::from_raw(i32::try_from(save.id()).unwrap()).unwrap();
+    kill_process(process, Signal::STOP).unwrap();
     // It would find the container paused, and would be stored while that goes on.
     let error = host.fail(24, ["container", "snapshot", "web", "acme/web"]);
     assert_says(&error, "another command of pstore has the container web at rest");
-    host.succeed(["container", "snapshot", "web", "acme/web", "--wait", "60"]);
+    let waiting = host.start(["container", "snapshot", "web", "acme/web", "--wait", "120"]);
+    thread::sleep(Duration::from_millis(200));
+    kill_process(process, Signal::CONT).unwrap();
     assert_eq!(save.wait().code, Some(0));
+    assert_eq!(waiting.wait().code, Some(0));
     assert_eq!(scene.daemon.state("web"), "running");
     assert_eq!(host.succeed(["container", "show", "acme/web"])["container"]["status"], "running");
 }

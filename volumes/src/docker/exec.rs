@@ -1,6 +1,11 @@
 //! `Docker::exec` runs a program in a container, with a file as its input and its output as it comes.
 
-use std::{fs::File, path::Path, time::Duration};
+use std::{
+    fs::File,
+    path::Path,
+    pin::{Pin, pin},
+    time::Duration,
+};
 
 use bollard::{
     container::LogOutput,
@@ -71,41 +76,50 @@ impl Docker {
             return Err(Failure::internal("a program was started without its output"));
         };
         let mut said = Vec::new();
-        let reading = async {
-            while let Some(piece) = output.try_next().await.map_err(failed)? {
-                match piece {
-                    LogOutput::StdErr { message } => {
-                        said.extend_from_slice(&message[..message.len().min(MOST_SAID - said.len())]);
+        {
+            let reading = async {
+                while let Some(piece) = output.try_next().await.map_err(failed)? {
+                    match piece {
+                        LogOutput::StdErr { message } => {
+                            said.extend_from_slice(&message[..message.len().min(MOST_SAID - said.len())]);
+                        }
+                        LogOutput::StdOut { message } | LogOutput::Console { message } => sink(&message)?,
+                        LogOutput::StdIn { .. } => {}
                     }
-                    LogOutput::StdOut { message } | LogOutput::Console { message } => sink(&message)?,
-                    LogOutput::StdIn { .. } => {}
+                }
+                Ok::<_, Failure>(())
+            };
+            // Both at once: neither side may wait for the other. A program that has ended reads no more.
+            let (mut reading, mut feeding) = (pin!(reading), pin!(feed(input, to)));
+            let mut is_fed = false;
+            loop {
+                tokio::select! {
+                    read = &mut reading => break read?,
+                    fed = &mut feeding, if !is_fed => {
+                        fed?;
+                        is_fed = true;
+                    }
                 }
             }
-            Ok::<_, Failure>(())
-        };
-        // Both at once: neither side may wait for the other.
-        let (read, fed) = futures::future::join(reading, feed(input, to)).await;
-        read?;
+        }
         let told = self.api.inspect_exec(&made.id).await.map_err(failed)?;
         let code = told.exit_code.ok_or_else(|| Failure::internal("a program has ended and still runs"))?;
-        // One that has failed did not read its input to the end, and says why itself.
-        if code == 0 {
-            fed?;
-        }
         Ok(Executed { code, said: String::from_utf8_lossy(&said).trim_end().to_owned() })
     }
 }
 
-/// Sends a file to the program, and then its end.
-async fn feed(
-    input: Option<&Path>,
-    mut to: std::pin::Pin<Box<dyn AsyncWrite + Send>>,
-) -> Result<(), Failure> {
+/// Sends a file to the program, and then its end. A program that does not take all of it says by its exit code whether that is
+/// a failure.
+async fn feed(input: Option<&Path>, mut to: Pin<Box<dyn AsyncWrite + Send>>) -> Result<(), Failure> {
     let Some(path) = input else { return Ok(()) };
     let file = File::open(path).at("cannot read", path)?;
-    let mut pieces = std::pin::pin!(stream_of(move |out| std::io::copy(&mut &file, out).map(drop)));
+    let mut pieces = pin!(stream_of(move |out| std::io::copy(&mut &file, out).map(drop)));
     while let Some(piece) = pieces.try_next().await.at("cannot read", path)? {
-        to.write_all(&piece).await.at("cannot hand to a container", path)?;
+        if let Err(error) = to.write_all(&piece).await {
+            tracing::debug!(%error, "a program in a container takes no more input");
+            return Ok(());
+        }
     }
-    Ok(to.shutdown().await.at("cannot hand to a container", path)?)
+    let _ = to.shutdown().await;
+    Ok(())
 }
