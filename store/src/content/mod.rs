@@ -34,6 +34,7 @@ use crate::{
     bucket::{Bucket, StoreClock},
     format::{
         config::{Chunking, TenantConfig},
+        layout,
         record::Record,
     },
     id::ChunkKey,
@@ -69,5 +70,10 @@ impl TenantStore {
     /// How files are cut and stored.
     pub fn chunking(&self) -> &Chunking {
         &self.config.chunking
+    }
+
+    /// Whether objects are files of this host: nothing is far away.
+    pub(crate) fn is_near(&self) -> bool {
+        self.bucket.file(&layout::tenant_config(&self.tenant)).is_some()
     }
 }

@@ -1,6 +1,6 @@
 //! Sends sealed packs while others are being filled.
 //!
-//! At most two sealed packs wait or travel at a time, so memory is bounded by the pack
+//! One or two sealed packs wait or travel at a time, so memory is bounded by the pack
 //! size. A pack carries the name of the write that made it, and a write has no name until
 //! its record exists: [`WriteSession::open_for_data`] makes it, before the first pack is sealed.
 
@@ -32,7 +32,11 @@ use crate::{
     progress::{Progress, Tick},
 };
 
-pub(super) const PACKS_IN_FLIGHT: usize = 2;
+/// To a store that is far away, the next pack is sent before the answer about the last one is here.
+const PACKS_IN_FLIGHT: usize = 2;
+/// To one that is files of this host, one at a time takes no longer: a disk is written to before another pack is
+/// full.
+const NEAR_PACKS_IN_FLIGHT: usize = 1;
 
 /// A write's lease, as its uploads need it: opened before anything is uploaded.
 #[async_trait]
@@ -58,6 +62,7 @@ pub(crate) struct Uploader {
     gate: Arc<dyn WriteSession>,
     progress: Arc<dyn Progress>,
     runtime: Handle,
+    most_in_flight: usize,
     permits: Arc<Semaphore>,
     next: AtomicU32,
     failed: Arc<AtomicBool>,
@@ -105,12 +110,14 @@ impl std::fmt::Debug for Uploader {
 impl Uploader {
     /// Must be called on the runtime that will carry the uploads.
     pub fn new(store: TenantStore, gate: Arc<dyn WriteSession>, progress: Arc<dyn Progress>) -> Self {
+        let most_in_flight = if store.is_near() { NEAR_PACKS_IN_FLIGHT } else { PACKS_IN_FLIGHT };
         Self {
             store,
             gate,
             progress,
             runtime: Handle::current(),
-            permits: Arc::new(Semaphore::new(PACKS_IN_FLIGHT)),
+            most_in_flight,
+            permits: Arc::new(Semaphore::new(most_in_flight)),
             next: AtomicU32::new(0),
             failed: Arc::new(AtomicBool::new(false)),
             stored_bytes: AtomicU64::new(0),
@@ -122,6 +129,11 @@ impl Uploader {
     /// Notes the packs in the store on this host, so that a later write can go on from them.
     pub fn noting(self) -> Self {
         Self { is_noting: true, ..self }
+    }
+
+    /// How many sealed packs wait or travel at a time.
+    pub fn most_in_flight(&self) -> usize {
+        self.most_in_flight
     }
 
     /// There will be something to upload: makes ready for it while the first pack is filled.
@@ -193,5 +205,46 @@ impl Uploader {
         }
         result?;
         Ok(DurablePacks { places, index, stored_bytes: self.stored_bytes.load(Ordering::Relaxed) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        bucket::{Access, Bucket, LocalBucket, MemoryBucket},
+        content::chunk_fetcher::tests::tenant,
+        progress::Silent,
+    };
+
+    struct Closed;
+
+    #[async_trait]
+    impl WriteSession for Closed {
+        async fn open(&self) -> Result<RecordId> {
+            Err(Error::Internal { what: "nothing is uploaded here".to_owned() })
+        }
+    }
+
+    /// Each takes the memory of a pack.
+    #[tokio::test]
+    async fn to_a_directory_one_pack_travels_at_a_time_and_to_a_server_two() {
+        let dir = tempfile::tempdir().unwrap();
+        let near: Arc<dyn Bucket> = Arc::new(LocalBucket::open(dir.path(), Access::ReadWrite).unwrap());
+        let far: Arc<dyn Bucket> = Arc::new(MemoryBucket::new());
+        for (bucket, most) in [(near, 1), (far, 2)] {
+            let store = tenant(bucket, None);
+            let key = layout::tenant_config(&store.tenant);
+            store.bucket.put(&key, b"{}".to_vec().into(), crate::bucket::Write::Create).await.unwrap();
+            let uploader = Arc::new(Uploader::new(store, Arc::new(Closed), Arc::new(Silent)));
+            assert_eq!(uploader.most_in_flight(), most);
+            let waiting = Arc::clone(&uploader);
+            let slots = tokio::task::spawn_blocking(move || {
+                (0..most).map(|_| waiting.wait_for_slot()).collect::<Result<Vec<_>>>()
+            });
+            let slots = slots.await.unwrap().unwrap();
+            assert!(Arc::clone(&uploader.permits).try_acquire_owned().is_err(), "one more than {most}");
+            drop(slots);
+        }
     }
 }

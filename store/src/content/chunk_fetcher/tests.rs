@@ -48,7 +48,7 @@ impl Desk {
     }
 }
 
-fn tenant(bucket: Arc<dyn Bucket>, cache_root: Option<&Path>) -> TenantStore {
+pub(in crate::content) fn tenant(bucket: Arc<dyn Bucket>, cache_root: Option<&Path>) -> TenantStore {
     let tenant = "acme".parse().unwrap();
     let store_id = StoreId::from_parts(1, [1; 10]);
     let config = TenantConfig {

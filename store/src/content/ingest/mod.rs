@@ -31,7 +31,7 @@ use super::{
     compress::Compressor,
     dedup_index::DedupIndex,
     packer::Packer,
-    upload::{PACKS_IN_FLIGHT, UploadSlot, Uploader},
+    upload::{UploadSlot, Uploader},
     workers,
 };
 use crate::{
@@ -43,8 +43,6 @@ use crate::{
 };
 
 const READ_BYTES: usize = 512 * 1024;
-/// Those under way and the one that is filled.
-const PACKS_AT_ONCE: usize = PACKS_IN_FLIGHT + 1;
 
 /// The files to turn into chunks.
 pub trait Files: Sync {
@@ -112,6 +110,8 @@ impl Ingest {
         progress: Arc<dyn Progress>,
     ) -> Self {
         let chunker = Chunker::new(store.chunking());
+        // Those under way and the one that is filled.
+        let buffers = Buffers::new(uploader.most_in_flight() + 1);
         Self {
             store,
             known,
@@ -120,7 +120,7 @@ impl Ingest {
             chunker,
             packer: Mutex::default(),
             aside: Mutex::default(),
-            buffers: Buffers::new(PACKS_AT_ONCE),
+            buffers,
             claimed: Mutex::default(),
             announced: AtomicBool::new(false),
             new_chunks: AtomicU64::new(0),

@@ -130,8 +130,7 @@ pub(super) async fn root(store: &TenantStore, content: &Content) -> Result<Root>
 
 /// Where segments are kept, if that saves anything.
 fn cache_of(store: &TenantStore) -> Option<&Arc<Cache>> {
-    let is_near = || store.bucket.file(&layout::tenant_config(&store.tenant)).is_some();
-    store.cache.as_ref().filter(|_| !is_near())
+    store.cache.as_ref().filter(|_| !store.is_near())
 }
 
 impl Segments {
