@@ -142,11 +142,11 @@ class Browser:
             result = self.call("Page.navigate", {"url": url}, session)
             if "errorText" in result:
                 raise RuntimeError(f"{url}: {result['errorText']}")
-            return self._evaluate(script, session)
+            return self.evaluate(script, session)
         finally:
             self.call("Target.closeTarget", {"targetId": target})
 
-    def _evaluate(self, script: str, session: str) -> Any:
+    def evaluate(self, script: str, session: str) -> Any:
         expression = f"(async () => {{ {script} }})()"
         result = self.call(
             "Runtime.evaluate",

@@ -47,7 +47,9 @@ pub(super) fn names(session: &mut Session<'_>) -> Result<Names, DevtoolsError> {
     let text = |cookie: &Value, field: &str| cookie[field].as_str().map(str::to_owned);
     let cookies = told["cookies"].as_array().into_iter().flatten();
     let names = cookies.filter_map(|cookie| Some((text(cookie, "domain")?, text(cookie, "name")?)));
-    Ok(names.filter(|(host, _)| host != NOBODY).collect())
+    // A name that is no text is told otherwise than it is written.
+    let is_text = |name: &str| !name.contains(char::REPLACEMENT_CHARACTER);
+    Ok(names.filter(|(host, name)| host != NOBODY && is_text(name)).collect())
 }
 
 impl HeldCookies {

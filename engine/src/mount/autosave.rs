@@ -2,7 +2,7 @@
 //!
 //! A work in progress is a snapshot with the tag `wip`, which no pointer names. The next one takes its place, and a commit ends it.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use capture::chrome::held_cookies::Attempt;
 use parking_lot::Mutex as SyncMutex;
@@ -43,13 +43,15 @@ struct Saved {
     left: Option<RecordId>,
     /// What was written up to this epoch is in it.
     epoch: u64,
+    /// What was said about saves: nobody wants to be told each minute.
+    told: BTreeSet<String>,
 }
 
 impl Autosave {
     /// Of a session that has saved `own` before it was cut short, where another run has left `left`.
     pub(super) fn new(own: Option<RecordId>, left: Option<RecordId>) -> Self {
         let own = Arc::new(SyncMutex::new(own.into_iter().collect()));
-        Self { saved: Mutex::new(Saved { own, left, epoch: 0 }) }
+        Self { saved: Mutex::new(Saved { own, left, ..Saved::default() }) }
     }
 
     /// Stores what has changed since the last time; `false` if nothing has. Gives up when somebody is `wanted`. Whoever calls
@@ -72,6 +74,7 @@ impl Autosave {
         let store = async |attempt: &Attempt| {
             let (place, is_written_to) = (&mount.info.mountpoint, mount.is_written_to());
             let profile = ProfileToCapture::leave_running(place, is_written_to, attempt).await?;
+            let mut remarks = profile.remarks();
             let (fallback, of) = (mount.info.fallback.as_deref(), (mount.tenant()?, &mount.lineage.name));
             let Judgement { mut about, examiner, .. } =
                 engine.judge(&options, actor, profile, fallback, of)?;
@@ -87,7 +90,9 @@ impl Autosave {
                 archive: None,
                 moment: Moment::Now,
             };
-            Ok(mount.commit(request, Arc::new(Silent)).await?)
+            let commit = mount.commit(request, Arc::new(Silent)).await?;
+            remarks.extend(attempt.remark());
+            Ok((commit, remarks))
         };
         let storing = async {
             let mut attempt = Attempt::default();
@@ -100,9 +105,14 @@ impl Autosave {
             }
         };
         let name = &mount.lineage.name;
-        let commit = engine
-            .observe_capture(name, options.mode, CaptureSource::Mount, storing, |commit| &commit.report)
+        let (commit, remarks) = engine
+            .observe_capture(name, options.mode, CaptureSource::Mount, storing, |(commit, _)| &commit.report)
             .await?;
+        for remark in remarks {
+            if saved.told.insert(remark.clone()) {
+                engine.warn(&format!("the work in progress of {name}: {remark}"));
+            }
+        }
         let report = commit.report;
         if report.outcome == Outcome::Unchanged {
             saved.epoch = commit.epoch;

@@ -111,7 +111,7 @@ fn one_that_cannot_be_asked_is_captured_with_a_warning() {
 const READERS: usize = 2;
 
 /// How often something happened, by how long it took.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Times(Vec<f64>);
 
 impl Times {
@@ -125,7 +125,7 @@ impl Times {
 
 #[test]
 fn all_that_a_busy_page_was_told_is_stored_is_in_every_commit_beside_it() {
-    let commits = commits(30);
+    let commits = commits(60);
     let fixture = MountFixture::hot();
     mount(&fixture, &fixture.host);
     let site = Site::start();
@@ -158,6 +158,9 @@ fn all_that_a_busy_page_was_told_is_stored_is_in_every_commit_beside_it() {
             frozen.0.push(committed["frozen_ms"].as_f64().unwrap());
             assert_eq!((&committed["databases_damaged"], &committed["warnings"]), (&json!(0), &json!([])));
             written = due.rows;
+            if round % 100 == 99 {
+                println!("{} commits; {}", round + 1, frozen.clone().told("ms that changes waited:"));
+            }
             let record = committed["record"].as_str().unwrap().to_owned();
             if tell.send((record, due)).is_err() {
                 break; // A reader has failed, and says why.

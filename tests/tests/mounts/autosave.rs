@@ -295,6 +295,29 @@ fn a_run_saves_its_work_and_the_next_one_goes_on_from_it() {
 }
 
 #[test]
+fn what_a_save_may_lack_is_told_once() {
+    let (fixture, turns) = (filled(), tempfile::tempdir().unwrap());
+    // Somebody writes there who is no browser that could be asked for its cookies.
+    let script = "mkdir \"$1/Default\"; : > \"$1/Default/Cookies\"; exec 3> \"$1/open\"
+        for text in one two; do echo $text > \"$1/notes\"; while [ ! -e \"$2/$text\" ]; do sleep 0.1; done; done";
+    let words = ["run", ALICE, "--chrome-major", "131", "--autosave", "1s", "--", "sh", "-c", script, "sh"];
+    let turn = turns.path().to_str().unwrap();
+    let running = fixture.host.start([&words[..], &["{profile}", turn]].concat());
+    for text in ["one", "two"] {
+        let (began, line) = (Instant::now(), format!("{text}\n"));
+        while notes(&fixture.host, WIP).as_ref() != Some(&line) {
+            assert!(began.elapsed() < PATIENCE, "{text} is not saved");
+            thread::sleep(Duration::from_millis(50));
+        }
+        fs::write(turns.path().join(text), "").unwrap();
+    }
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let told = ended.stderr.matches("cookies that were set in the last half minute may be missing").count();
+    assert_eq!(told, 1, "{}", ended.stderr);
+}
+
+#[test]
 fn work_is_saved_only_where_somebody_could_load_it() {
     let fixture = filled();
     let place = fixture.mountpoint.to_str().unwrap();
