@@ -237,6 +237,8 @@ fn a_setting_or_a_run_asks_for_it_and_a_read_only_mount_is_never_so() {
     fixture.unmount(&[]);
     assert_eq!(fixture.mount_as(&host, &["--read-only"])["writeback"], false);
     fixture.unmount(&[]);
+    let place = fixture.mountpoint.to_str().unwrap();
+    fixture.host.fail(2, ["mount", ALICE, place, "--read-only", "--writeback"]);
 
     let script = "cd {profile} && echo more >> file && head -c 300000 /dev/zero > large";
     let words = ["run", ALICE, "--writeback", "--chrome-major", "131", "--", "sh", "-c", script];

@@ -115,6 +115,10 @@ impl Engine {
         if request.load.upgrade_from.is_some() && request.mode != Mode::Locked {
             return Err(Failure::usage("--upgrade-from goes with a mount that takes the lock"));
         }
+        if request.writeback && request.mode == Mode::ReadOnly {
+            return Err(Failure::usage("--writeback goes with a mount that can be changed")
+                .hint("leave out --read-only or --writeback"));
+        }
         request.load.check(request.chrome_major)?;
         let is_workspace = request.chrome_major == Some(ChromeMajor::WORKSPACE);
         if request.mode == Mode::Locked && !is_workspace {

@@ -105,6 +105,9 @@ impl Engine {
             if request.autosave.is_some() {
                 self.warn("the profile is copied, and a copy's work in progress is not saved");
             }
+            if request.writeback {
+                self.warn("the profile is copied, and --writeback is of a mount");
+            }
             copied::run(self, request, user.as_ref(), &mut signals).await
         };
         let ended = match ended {
