@@ -16,6 +16,8 @@ use super::top_layer::hex;
 /// The largest number that a header has room for as owner and as size.
 const MAX_ID: u64 = 0o7_777_777;
 const MAX_SIZE: u64 = 0o77_777_777_777;
+/// How much of a file is copied at once.
+const COPIED_BYTES: usize = 256 << 10;
 const PAX_NAME: &[u8] = b"PaxHeaders/next";
 /// Stands before the names of extended attributes.
 const XATTR: &[u8] = b"SCHILY.xattr.";
@@ -64,7 +66,8 @@ impl<W: Write> LayerWriter<W> {
         }
         self.write_all(&header.encode())?;
         if header.kind == MemberKind::File {
-            let copied = io::copy(&mut content.take(header.size), self)?;
+            let mut content = io::BufReader::with_capacity(COPIED_BYTES, content.take(header.size));
+            let copied = io::copy(&mut content, self)?;
             if copied != header.size {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it was cut while it was read"));
             }
