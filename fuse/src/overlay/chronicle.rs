@@ -86,6 +86,9 @@ pub struct Chronicle {
     homes: HashMap<Ino, Name>,
 }
 
+/// A directory, and a name in it.
+type NameOf<'a> = (Ino, &'a Vec<u8>);
+
 impl Chronicle {
     /// Goes on with the one that is at `path`, or begins one.
     pub fn open(path: &Path, nodes: &Nodes) -> io::Result<Self> {
@@ -159,10 +162,10 @@ impl Chronicle {
                     noted.add(Happened::Created, *ino, self.join(nodes, *parent, name)?);
                 }
             }
-            Change::Link { ino, parent, name, .. } => {
-                if nodes.node(*ino)?.is_some_and(|node| is_told(&node)) {
-                    noted.add(Happened::Created, *ino, self.join(nodes, *parent, name)?);
-                }
+            Change::Link { ino, parent, name, .. }
+                if nodes.node(*ino)?.is_some_and(|node| is_told(&node)) =>
+            {
+                noted.add(Happened::Created, *ino, self.join(nodes, *parent, name)?);
             }
             Change::Unlink { parent, name, .. } => {
                 let folder = nodes.node(*parent)?;
@@ -222,7 +225,7 @@ impl Chronicle {
         &self,
         nodes: &Nodes,
         noted: &mut Noted,
-        ((parent, name), (new_parent, new_name)): ((Ino, &Vec<u8>), (Ino, &Vec<u8>)),
+        ((parent, name), (new_parent, new_name)): (NameOf<'_>, NameOf<'_>),
         exchange: bool,
     ) -> Now<()> {
         let child = |parent: Ino, name: &[u8]| -> Now<Option<Ino>> {

@@ -90,9 +90,9 @@ type Volumes = Vec<(String, PathBuf)>;
 
 enum CopiedImage {
     /// The daemon has made one, which is to be read.
-    Committed(TemporaryImage),
+    Committed(Box<TemporaryImage>),
     /// The changes were written to a file.
-    Written(BaseImage, WrittenLayer),
+    Written(Box<BaseImage>, WrittenLayer),
 }
 
 impl SnapshotJob<'_> {
@@ -224,13 +224,13 @@ impl SnapshotJob<'_> {
             Some(OnThisHost { upper, image }) => {
                 let (file, most) = (to.join(TOP_FILE), self.most_bytes());
                 let written = on_a_thread(move || write_upper_layer(&upper, &file, most)).await?;
-                written.map(|layer| CopiedImage::Written(image, layer))
+                written.map(|layer| CopiedImage::Written(Box::new(image), layer))
             }
             None => None,
         };
         let image = match written {
             Some(written) => written,
-            None => CopiedImage::Committed(self.docker.commit(self.container, self.notes).await?),
+            None => CopiedImage::Committed(Box::new(self.docker.commit(self.container, self.notes).await?)),
         };
         let id = match &image {
             CopiedImage::Committed(image) => &image.id,
