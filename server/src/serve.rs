@@ -44,8 +44,6 @@ pub struct ServeRequest {
     pub mounts: Option<MountsAt>,
     /// The folder of the workspaces that it offers to agents.
     pub workspaces: Option<PathBuf>,
-    /// The address of the Docker daemon whose containers it stores.
-    pub containers: Option<String>,
     /// The users of this host that need no token at a socket in the file system.
     pub socket_users: Vec<SocketUser>,
     /// How long requests may take to end when it is told to stop.
@@ -107,7 +105,6 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
     let host = Host {
         does_jobs: request.does_jobs,
         workspaces: request.workspaces.as_deref().map(workspaces).transpose()?,
-        containers: request.containers.clone(),
         mounts: request.mounts.as_ref().map(Mounts::open).transpose()?,
         socket_users: request.socket_users.clone(),
     };

@@ -196,8 +196,8 @@ mod tests {
         let connection = Connection::open(root.path().join("Cookies")).unwrap();
         let table = "CREATE TABLE cookies (host_key TEXT, name TEXT, value TEXT, expires_utc INTEGER)";
         connection.execute_batch(table).unwrap();
-        // One that has lapsed is there.
-        for (name, expires) in [("sid", 0), ("lapsed", 1)] {
+        // One that has lapsed, in 2012, is there.
+        for (name, expires) in [("sid", 0_i64), ("lapsed", 13_000_000_000_000_000)] {
             let values = rusqlite::params!["a.test", name, "secret", expires];
             connection.execute("INSERT INTO cookies VALUES (?1, ?2, ?3, ?4)", values).unwrap();
         }

@@ -221,7 +221,7 @@ async fn choose(
     let lineage = Lineage { name: request.profile.clone(), chrome_major: request.chrome_major };
     let mut chosen = resolve::snapshot(store, &lineage, request.reference.as_ref()).await;
     if let (Err(Error::Foreign { .. }), Some(adoption)) = (&chosen, &request.adoption) {
-        adoption.adopt(store, &lineage, progress).await?;
+        Box::pin(adoption.adopt(store, &lineage, progress)).await?;
         chosen = resolve::snapshot(store, &lineage, request.reference.as_ref()).await;
     }
     let error = match chosen {

@@ -50,7 +50,7 @@ pub static CACHE_DIR: Key =
 pub static SESSION_DIR: Key = key("session_dir", Kind::Directory).variable("PSTORE_SESSION_DIR");
 pub static WORKSPACE_DIR: Key = key("workspace_dir", Kind::Directory).variable("PSTORE_WORKSPACE_DIR");
 pub static WORKSPACE_AUTO_MAX: Key =
-    key("workspace.auto_max", number("slots", 1, 64)).variable("PSTORE_WORKSPACE_AUTO_MAX").default("10");
+    key("workspace.auto_max", number("slots", 2, 64)).variable("PSTORE_WORKSPACE_AUTO_MAX").default("10");
 pub static WORKSPACE_MANUAL_MAX: Key = key("workspace.manual_max", number("slots", 0, 1000))
     .variable("PSTORE_WORKSPACE_MANUAL_MAX")
     .default("12");

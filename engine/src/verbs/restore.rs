@@ -174,8 +174,8 @@ impl Engine {
         self.location.keep_apart(&request.target)?;
         require_unused(request).await?;
         match request.for_chrome() {
-            Some(chrome_major) => self.restore_for(request, chrome_major).await,
-            None => self.restore_as_it_is(request).await,
+            Some(chrome_major) => Box::pin(self.restore_for(request, chrome_major)).await,
+            None => Box::pin(self.restore_as_it_is(request)).await,
         }
     }
 

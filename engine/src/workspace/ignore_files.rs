@@ -169,7 +169,8 @@ fn fits_path(glob: &[Part], names: &[&str]) -> bool {
 
 /// Whether a pattern with `*`, `?` and `[…]` fits a name.
 fn fits_name(glob: &str, name: &str) -> bool {
-    let (glob, name): (Vec<char>, Vec<char>) = (glob.chars().collect(), name.chars().collect());
+    let (glob, name): (Vec<char>, Vec<char>) =
+        (glob.bytes().map(char::from).collect(), name.bytes().map(char::from).collect());
     let (mut at, mut of) = (0, 0);
     // Where the last star is, and how much of the name it takes.
     let mut star: Option<(usize, usize)> = None;

@@ -109,8 +109,9 @@ impl Engine {
                 || earlier.as_ref().is_some_and(|earlier| earlier.ignore_files),
             directory: directory.clone(),
         };
-        if settings.auto_max == 0 || settings.auto_interval == 0 {
-            return Err(Failure::usage("the ring needs a slot, and an interval of a second at least"));
+        if settings.auto_max < 2 || settings.auto_interval == 0 {
+            // A revert takes one, and must not overwrite the one that it goes back to.
+            return Err(Failure::usage("the ring needs two slots, and an interval of a second at least"));
         }
         if let Some(earlier) = earlier.filter(|earlier| earlier.store != settings.store) {
             let message = format!("the checkpoints of {shown} are in {}", earlier.store);
@@ -192,40 +193,45 @@ impl Engine {
         lock: &FolderLock,
         wanted: &Wanted,
     ) -> Result<CheckpointOutcome, Failure> {
-        let began = Instant::now();
-        let elapsed_ms = || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if wanted.origin == Origin::Auto && is_too_soon(folder, wanted.trigger)? {
-            return Ok(nothing_taken(self.method_of(folder), CheckpointResult::TooSoon, None));
-        }
-        match self.take_checkpoint(folder, lock, wanted).await {
-            Ok(taken) => {
-                if wanted.origin == Origin::Auto && wanted.trigger != Trigger::Interval {
-                    let mut slots = folder.slots()?;
-                    slots.last_trigger_ms = slots::now_ms();
-                    folder.keep_slots(&slots, lock)?;
-                }
-                Ok(CheckpointOutcome {
-                    outcome: if taken.is_new {
-                        CheckpointResult::Created
-                    } else {
-                        CheckpointResult::Unchanged
-                    },
-                    checkpoint: Some(told(&SessionDb::open(&folder.session_db())?, &taken.kept)?),
-                    method: taken.stored.method,
-                    read_files: taken.stored.read_files,
-                    stored_bytes: taken.stored.stored_bytes,
-                    elapsed_ms: elapsed_ms(),
-                    pause_ms: taken.stored.pause_ms,
-                    warning: None,
-                })
-            }
+        match self.checkpoint_or_fail(folder, lock, wanted).await {
             Err(failure) if wanted.origin == Origin::Auto => {
-                self.count_failure(folder, lock, &failure)?;
+                // On a full disk even that may fail; the agent's work goes on all the same.
+                if let Err(uncounted) = self.count_failure(folder, lock, &failure) {
+                    tracing::warn!(error = uncounted.message, "a failed checkpoint was not counted");
+                }
                 let warning = format!("no checkpoint was taken: {}", failure.message);
                 Ok(nothing_taken(self.method_of(folder), CheckpointResult::Failed, Some(warning)))
             }
-            Err(failure) => Err(failure),
+            ended => ended,
         }
+    }
+
+    async fn checkpoint_or_fail(
+        &self,
+        folder: &WorkspaceFolder,
+        lock: &FolderLock,
+        wanted: &Wanted,
+    ) -> Result<CheckpointOutcome, Failure> {
+        let began = Instant::now();
+        if wanted.origin == Origin::Auto && is_too_soon(folder, wanted.trigger)? {
+            return Ok(nothing_taken(self.method_of(folder), CheckpointResult::TooSoon, None));
+        }
+        let taken = self.take_checkpoint(folder, lock, wanted).await?;
+        if wanted.origin == Origin::Auto && wanted.trigger != Trigger::Interval {
+            let mut slots = folder.slots()?;
+            slots.last_trigger_ms = slots::now_ms();
+            folder.keep_slots(&slots, lock)?;
+        }
+        Ok(CheckpointOutcome {
+            outcome: if taken.is_new { CheckpointResult::Created } else { CheckpointResult::Unchanged },
+            checkpoint: Some(told(&SessionDb::open(&folder.session_db())?, &taken.kept)?),
+            method: taken.stored.method,
+            read_files: taken.stored.read_files,
+            stored_bytes: taken.stored.stored_bytes,
+            elapsed_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            pause_ms: taken.stored.pause_ms,
+            warning: None,
+        })
     }
 
     pub(crate) fn count_failure(

@@ -159,6 +159,7 @@ impl Chronicle {
             Change::Create { parent, name, ino, kind, .. } => {
                 noted.homes.push((*ino, (*parent, name.clone())));
                 if matches!(kind, NewKind::File | NewKind::Symlink { .. }) {
+                    noted.written.push(*ino);
                     noted.add(Happened::Created, *ino, self.join(nodes, *parent, name)?);
                 }
             }
@@ -183,6 +184,7 @@ impl Chronicle {
             Change::Write { ino, .. } | Change::Zero { ino, .. } | Change::Truncate { ino, .. }
                 if !self.written.contains(ino) =>
             {
+                noted.written.push(*ino);
                 for path in self.paths(nodes, *ino)? {
                     noted.add(Happened::Modified, *ino, Some(path));
                 }
@@ -339,11 +341,7 @@ fn below_home(nodes: &Nodes, ino: Ino) -> Now<Option<Name>> {
 
 impl Noted {
     fn add(&mut self, happened: Happened, ino: Ino, path: Option<Vec<u8>>) {
-        let Some(path) = path else { return };
-        if happened != Happened::Deleted {
-            self.written.push(ino);
-        }
-        self.notes.push((happened, ino, path));
+        self.notes.extend(path.map(|path| (happened, ino, path)));
     }
 }
 

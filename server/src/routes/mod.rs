@@ -11,7 +11,6 @@ macro_rules! profile {
 mod activity;
 mod archives;
 mod browse;
-mod containers;
 mod description;
 mod events;
 mod health;
@@ -54,7 +53,6 @@ static TABLES: &[&[Route]] = &[
     mcp::ROUTES,
     mounts::ROUTES,
     sessions::ROUTES,
-    containers::ROUTES,
 ];
 
 /// Every route of the server.

@@ -33,9 +33,9 @@ pub struct LastCheckpoint {
 }
 
 impl Mounted {
-    /// What happens to files is noted from now on.
+    /// What happens to files is noted from now on, if there is room for it.
     pub(super) fn note_happenings(&self) {
-        self.fs.begin_chronicle(&self.session.path().join("chronicle")).unwrap();
+        let _ = self.fs.begin_chronicle(&self.session.path().join("chronicle"));
     }
 
     /// Takes a checkpoint, and leaves everything in the overlay.

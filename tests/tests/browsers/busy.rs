@@ -128,12 +128,6 @@ impl<'a> Busy<'a> {
             }
         }
     }
-
-    /// Whether something that the page wrote was refused; it has stopped then.
-    #[track_caller]
-    pub fn is_refused(&mut self) -> bool {
-        self.page.evaluate("failures.length > 0") == true
-    }
 }
 
 /// Now, in seconds, as pages count them.

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod containers_layers;
 mod containers_limits;
 mod containers_restore;
 mod containers_snapshot;
@@ -11,9 +10,6 @@ mod killed;
 mod load;
 mod places;
 mod postgres;
-mod postgres_containers;
 mod restored;
 mod saved;
-mod served;
-mod services;
 mod shop;

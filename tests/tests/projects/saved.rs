@@ -1,7 +1,8 @@
 //! These tests save states of a project, and look at what a save keeps, refuses and leaves behind.
 
-use std::{fs, os::unix::fs::symlink};
+use std::{fs, os::unix::fs::symlink, path::Path};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tests::binary::assert_says;
 
@@ -78,6 +79,19 @@ fn hooks_run_without_our_secrets_and_decide_whether_a_save_goes_on() {
     shop.say(&hook(failing, r#"on_error = "continue""#));
     shop.save(&[]);
     shop.assert_tidy();
+}
+
+#[test]
+fn a_program_that_a_hook_leaves_running_goes_on_and_nobody_waits_for_it() {
+    let shop = Shop::new(&format!(
+        "{ALL}\n[[hooks.post_save]]\nshell = \"sleep 300 & echo $! > left.pid\"\ntime_limit = \"20s\"\n"
+    ));
+    shop.save(&[]);
+    let pid = text(shop.path("left.pid"));
+    let left = Path::new("/proc").join(pid.trim());
+    let is_running = left.exists();
+    let _ = kill_process(Pid::from_raw(pid.trim().parse().unwrap()).unwrap(), Signal::KILL);
+    assert!(is_running, "the program that the hook has left was ended");
 }
 
 #[test]

@@ -14,6 +14,9 @@ fn what_is_no_workspace_is_refused_with_the_command_that_makes_it_one() {
     assert_says(&error, "is no workspace");
     assert!(error["hint"].as_str().unwrap().contains("workspace start"), "{error:#}");
     desk.fail(2, "workspace start", &["--no-watch"]);
+    // A revert takes a slot of the ring, and must not overwrite the one that it goes back to.
+    let error = desk.fail(2, "workspace start", &["acme/agent-7", "--auto-max", "1", "--no-watch"]);
+    assert_says(&error, "the ring needs two slots");
     desk.start(&[]);
     assert_says(&desk.fail(3, "workspace revert", &["--all", "--to", "nothing"]), "no checkpoint nothing");
     assert_says(

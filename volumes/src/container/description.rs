@@ -134,6 +134,12 @@ pub(super) struct Said<'a> {
     pub run_id: Option<&'a str>,
 }
 
+/// Whether Docker takes this as a name: nothing that leads elsewhere in a path.
+fn is_name(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric()) && text.bytes().all(is_plain)
+}
+
 impl ContainerDescription {
     pub(super) async fn of(docker: &Docker, container: &Container, said: Said<'_>) -> Result<Self, Failure> {
         let described = &container.described;
@@ -184,6 +190,13 @@ impl ContainerDescription {
                 read.version
             );
             return Err(Failure::new(ErrorKind::UnsupportedFormat, message).hint("use a newer pstore"));
+        }
+        // The daemon is asked for them in paths of its API.
+        let volumes = read.mounts.iter().filter_map(|mount| mount.name.as_ref());
+        for name in [&read.name].into_iter().chain(volumes).chain(read.networks.keys()) {
+            if !is_name(name) {
+                return Err(bad(format!("{name:?} is no name of a container, a volume or a network")));
+            }
         }
         Ok(read)
     }
@@ -276,4 +289,33 @@ fn mounts(container: &Container) -> Vec<MountRow> {
 /// Docker calls a volume without a name by 64 digits.
 fn is_anonymous(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_leads_elsewhere_in_the_daemons_api_is_refused() {
+        let document = |name: &str, volume: &str, network: &str| {
+            let mount = json!({ "kind": "volume", "name": volume, "source": null, "destination": "/data",
+                "driver": "local", "read_only": false });
+            json!({ "version": VERSION, "name": name, "id": "1", "status": "running", "health": null,
+                "trigger": "manual", "description": "", "run_id": null, "docker_version": null,
+                "image": { "reference": "busybox", "id": "2", "layers": [] }, "config": {}, "host_config": {},
+                "networks": { network: {} }, "mounts": [mount], "excluded": [] })
+        };
+        let read = |document: Value| ContainerDescription::read(document.to_string().as_bytes(), "acme/web");
+        read(document("web-1", "data.old", "shop_default")).unwrap();
+        for name in ["../volumes/prod", "", ".", "..", "a/b", "a?force=true", "a#", "a%2fb", "-a", "a\n"] {
+            for wrong in
+                [document(name, "data", "net"), document("web", name, "net"), document("web", "data", name)]
+            {
+                let failure = read(wrong).unwrap_err();
+                assert_eq!(failure.kind, ErrorKind::Damaged, "{name:?}");
+            }
+        }
+    }
 }

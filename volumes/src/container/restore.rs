@@ -33,8 +33,7 @@ use super::{
         ContainerRestoreOutcome, ContainerRestoreRequest, RestoreMode, RestoreResult, RestoredVolume,
     },
     show,
-    snapshot::snapshot,
-    snapshot_request::ContainerSnapshotRequest,
+    snapshot::{ContainerSnapshotRequest, snapshot},
     verify::verify,
     volume_content::VolumeContent,
 };

@@ -67,22 +67,6 @@ impl Docker {
 }
 
 impl Container {
-    /// Fails for a container that its daemon removes when it ends.
-    pub(super) fn require_stoppable(&self) -> Result<(), Failure> {
-        let host_config = self.described.host_config.as_ref();
-        match host_config.and_then(|config| config.auto_remove) {
-            Some(true) => {
-                let message = format!(
-                    "the container {} was started with --rm: its daemon removes it when it ends",
-                    self.name
-                );
-                Err(Failure::new(ErrorKind::InvalidInput, message)
-                    .hint("make it without --rm; what only pauses a container works with --rm"))
-            }
-            _ => Ok(()),
-        }
-    }
-
     fn of(name: &str, described: ContainerInspectResponse) -> Result<Self, Failure> {
         let state = described.state.clone().unwrap_or_default();
         let status = match state.status {

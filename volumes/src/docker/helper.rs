@@ -90,14 +90,6 @@ impl Docker {
     }
 }
 
-impl Docker {
-    /// An image as `docker save` writes it.
-    pub fn save_image(&self, id: &str) -> impl Stream<Item = Result<Bytes, Failure>> + use<> {
-        let stream = self.api.export_image(id);
-        futures::TryStreamExt::map_err(stream, |error| failure("cannot read the image", &error))
-    }
-}
-
 impl Helper {
     /// What the volume's root is called in a stream to [`Self::write`].
     pub const ROOT: &str = "pstore-volume";
@@ -204,7 +196,8 @@ impl Provisional {
 impl TemporaryImage {
     /// The image as `docker save` writes it.
     pub fn read(&self) -> impl Stream<Item = Result<Bytes, Failure>> + use<> {
-        self.docker.save_image(&self.id)
+        let stream = self.docker.api.export_image(&self.id);
+        futures::TryStreamExt::map_err(stream, |error| failure("cannot read the image", &error))
     }
 
     /// Removes it.

@@ -2,22 +2,16 @@
 
 mod connection;
 mod containers;
-mod exec;
 mod helper;
-mod local;
 mod notes;
 mod problem;
 mod rest;
-mod settle;
 mod streams;
 
 pub use connection::Docker;
 pub use containers::{Container, Status};
-pub use exec::Executed;
 pub use helper::{Helper, Provisional, TemporaryImage};
-pub use local::DaemonRoot;
 pub use notes::Notes;
 pub use problem::failure;
 pub use rest::{Rest, Resting, SetAside};
-pub use settle::settle_everywhere;
 pub use streams::{spool, stream_of};

@@ -5,7 +5,6 @@
 //! process: the next command undoes what it names.
 
 use std::{
-    collections::BTreeSet,
     fs::{self, DirBuilder, File},
     io::{self, Read, Write},
     os::unix::fs::DirBuilderExt,
@@ -40,9 +39,6 @@ pub(super) enum Undo {
         name: String,
         /// The state in which it was found.
         found: Status,
-        /// How long it may take to end, if it was told to.
-        #[serde(default)]
-        stop_seconds: Option<u32>,
     },
     /// Remove a container that we have made.
     Container {
@@ -136,44 +132,13 @@ impl Notes {
 
     /// The notes about `host` that dead processes have left, held by this one from now on.
     pub(super) fn left(&self, host: &str) -> Vec<HeldNote> {
-        let mut left: Vec<HeldNote> =
-            self.paths().filter_map(taken).filter(|held| held.note.host == host).collect();
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path());
+        let named = paths.filter(|path| path.extension().is_some_and(|suffix| suffix == SUFFIX));
+        let mut left: Vec<HeldNote> = named.filter_map(taken).filter(|held| held.note.host == host).collect();
         left.sort_by_key(|held| held.note.undo.order());
         left
     }
-
-    /// The daemons at which dead processes have left something.
-    pub(super) fn hosts_left(&self) -> BTreeSet<String> {
-        self.paths().filter_map(taken).map(|held| held.note.host).collect()
-    }
-
-    /// Whether a living command other than the holder of `own` has this container at rest, or is about to.
-    pub(super) fn is_at_rest(&self, container: &str, own: &HeldNote) -> bool {
-        let others = self.paths().filter(|path| *path != own.path);
-        others.filter_map(held_by_another).any(|note| match &note.undo {
-            Undo::Resume { container: other, .. } | Undo::PutBack { container: other, .. } => {
-                note.host == own.note.host && other == container
-            }
-            _ => false,
-        })
-    }
-
-    fn paths(&self) -> impl Iterator<Item = PathBuf> {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let paths = entries.map(|entry| entry.path());
-        paths.filter(|path| path.extension().is_some_and(|suffix| suffix == SUFFIX))
-    }
-}
-
-/// What a note says whose writer lives.
-fn held_by_another(path: PathBuf) -> Option<Note> {
-    let mut file = File::open(&path).ok()?;
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-        return None;
-    }
-    let mut text = Vec::new();
-    file.read_to_end(&mut text).ok()?;
-    serde_json::from_slice(&text).ok()
 }
 
 /// The note, if nobody holds it.
@@ -190,13 +155,8 @@ fn taken(path: PathBuf) -> Option<HeldNote> {
 impl HeldNote {
     /// Whether the daemon may still be making what it names, for whoever has written it.
     pub fn is_young(&self) -> bool {
-        self.is_younger_than(YOUNG)
-    }
-
-    /// Whether it was written less than so long ago.
-    pub fn is_younger_than(&self, limit: Duration) -> bool {
         let modified = fs::metadata(&self.path).and_then(|metadata| metadata.modified());
-        modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age < limit))
+        modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age < YOUNG))
     }
 
     /// Removes it: what it names is undone.

@@ -3,8 +3,6 @@
 //! What was paused stays paused, and what was stopped stays stopped. If this process dies in between,
 //! [`Docker::settle_left`] of the next command does it.
 
-use std::time::{Duration, Instant};
-
 use bollard::query_parameters::{
     RemoveContainerOptionsBuilder, RemoveImageOptions, RemoveVolumeOptions, RenameContainerOptionsBuilder,
     StopContainerOptionsBuilder,
@@ -18,11 +16,6 @@ use super::{
     notes::{HeldNote, Note, Notes, Undo},
     problem::failure,
 };
-
-/// How often a container is asked how it is.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long after it was asked for a pause may come.
-const PAUSE_ARRIVES: Duration = Duration::from_secs(1);
 
 /// How a container is kept from writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,70 +34,27 @@ pub enum Rest {
 #[must_use = "the container rests until it is resumed"]
 pub struct Resting {
     docker: Docker,
-    /// Also of one that was found at rest: nobody else brings it there or back meanwhile.
-    note: HeldNote,
+    /// `None` if it was found resting already.
+    note: Option<HeldNote>,
 }
 
 impl Docker {
-    /// Keeps a container from writing until it is resumed. One that does not run is left alone. If another command has it
-    /// at rest, this one waits for that so long: it could not tell what the container was found doing.
-    pub async fn rest(
-        &self,
-        container: &Container,
-        how: Rest,
-        notes: &Notes,
-        wait: Duration,
-    ) -> Result<Resting, Failure> {
-        if how != Rest::Pause {
-            container.require_stoppable()?;
-        }
-        let deadline = Instant::now() + wait;
-        let mut container = container.clone();
-        loop {
-            match self.try_rest(&container, how, notes).await? {
-                Some(resting) => return Ok(resting),
-                None if Instant::now() < deadline => tokio::time::sleep(LOOK_EVERY).await,
-                None => {
-                    let message =
-                        format!("another command of pstore has the container {} at rest", container.name);
-                    return Err(Failure::new(ErrorKind::LockHeld, message)
-                        .hint("run this again when that has ended; --wait waits for it"));
-                }
-            }
-            container = self.container(&container.id).await?;
-        }
-    }
-
-    /// `None` if another command works on the container, or did so until now.
-    async fn try_rest(
-        &self,
-        container: &Container,
-        how: Rest,
-        notes: &Notes,
-    ) -> Result<Option<Resting>, Failure> {
+    /// Keeps a container from writing until it is resumed. One that does not run is left alone.
+    pub async fn rest(&self, container: &Container, how: Rest, notes: &Notes) -> Result<Resting, Failure> {
         let docker = self.clone();
-        let (id, name, found) = (container.id.clone(), container.name.clone(), container.status);
-        let stop_seconds = match how {
-            Rest::Pause => None,
-            Rest::Stop { seconds } => Some(seconds),
-        };
-        let undo = Undo::Resume { container: id.clone(), name, found, stop_seconds };
-        let note = notes.write(Note { host: self.host.clone(), undo })?;
-        // Whoever comes later sees this note; whoever came earlier is seen.
-        if notes.is_at_rest(&id, &note) || self.container(&id).await?.status != found {
-            note.remove();
-            return Ok(None);
-        }
-        let is_done = match (found, how) {
+        let is_done = match (container.status, how) {
             (Status::Running, _) | (Status::Paused, Rest::Stop { .. }) => false,
             (Status::Paused, Rest::Pause) | (Status::Created | Status::Exited, _) => true,
         };
-        let resting = Resting { docker, note };
         if is_done {
-            return Ok(Some(resting));
+            return Ok(Resting { docker, note: None });
         }
+        let (id, name) = (container.id.clone(), container.name.clone());
+        let undo = Undo::Resume { container: id, name, found: container.status };
+        let note = notes.write(Note { host: self.host.clone(), undo })?;
+        let resting = Resting { docker, note: Some(note) };
         match self.begin_rest(container, how).await {
-            Ok(()) => Ok(Some(resting)),
+            Ok(()) => Ok(resting),
             Err(failure) => {
                 // It may have begun all the same.
                 resting.resume().await?;
@@ -132,10 +82,9 @@ impl Docker {
     pub async fn settle_left(&self, notes: &Notes) -> Result<Vec<String>, Failure> {
         let mut told = Vec::new();
         for held in notes.left(&self.host) {
-            self.await_asked(&held).await?;
             match self.undo(&held.note.undo).await? {
                 // It may come yet: the next command looks again.
-                None if held.is_young() && !matches!(held.note.undo, Undo::Resume { .. }) => {}
+                None if held.is_young() => {}
                 None => held.remove(),
                 Some(done) => {
                     told.push(done);
@@ -146,33 +95,13 @@ impl Docker {
         Ok(told)
     }
 
-    /// A command may have died after it had asked for a rest and before the daemon had brought it about: that comes yet.
-    async fn await_asked(&self, held: &HeldNote) -> Result<(), Failure> {
-        let Undo::Resume { container, found, stop_seconds, .. } = &held.note.undo else { return Ok(()) };
-        let limit = PAUSE_ARRIVES + Duration::from_secs(stop_seconds.unwrap_or_default().into());
-        let was_active = matches!(found, Status::Running | Status::Paused);
-        while was_active && held.is_younger_than(limit) {
-            match self.container(container).await {
-                Ok(now) if now.status == *found => tokio::time::sleep(LOOK_EVERY).await,
-                // Unpaused, and about to be told to end.
-                Ok(now) if now.status == Status::Running && stop_seconds.is_some() => {
-                    tokio::time::sleep(LOOK_EVERY).await;
-                }
-                Ok(_) => break,
-                Err(failure) if failure.kind == ErrorKind::NotFound => break,
-                Err(failure) => return Err(failure),
-            }
-        }
-        Ok(())
-    }
-
     /// Tells what was done; `None` if there was nothing to undo.
     pub(super) async fn undo(&self, undo: &Undo) -> Result<Option<String>, Failure> {
         let (is_done, told) = match undo {
-            Undo::Resume { container, name, found, .. } => (
-                self.bring_back((container, name), *found).await?,
-                format!("{name} is {} again, as an interrupted command had found it", found.word()),
-            ),
+            Undo::Resume { container, name, found } => {
+                self.bring_back((container, name), *found).await?;
+                (true, format!("{name} is {} again, as an interrupted command had found it", found.word()))
+            }
             Undo::PutBack { container, name, found } => {
                 self.put_back((container, name), *found).await?;
                 (true, format!("{name} is back, as an interrupted restore had found it"))
@@ -204,28 +133,26 @@ impl Docker {
             self.remove_container(name).await?;
             self.rename(id, &old.name, name).await?;
         }
-        self.bring_back((id, name), found).await.map(drop)
+        self.bring_back((id, name), found).await
     }
 
-    /// Says whether anything had to be done.
-    async fn bring_back(&self, (id, name): (&str, &str), found: Status) -> Result<bool, Failure> {
+    async fn bring_back(&self, (id, name): (&str, &str), found: Status) -> Result<(), Failure> {
         let now = match self.container(id).await {
             Ok(container) => container.status,
             // Somebody has removed it meanwhile.
-            Err(failure) if failure.kind == ErrorKind::NotFound => return Ok(false),
+            Err(failure) if failure.kind == ErrorKind::NotFound => return Ok(()),
             Err(failure) => return Err(failure),
         };
         match (found, now) {
-            (Status::Running, Status::Paused) => self.unpause(id, name).await?,
-            (Status::Running, Status::Created | Status::Exited) => self.start(id, name).await?,
-            (Status::Paused, Status::Running) => self.pause(id, name).await?,
+            (Status::Running, Status::Paused) => self.unpause(id, name).await,
+            (Status::Running, Status::Created | Status::Exited) => self.start(id, name).await,
+            (Status::Paused, Status::Running) => self.pause(id, name).await,
             (Status::Paused, Status::Created | Status::Exited) => {
                 self.start(id, name).await?;
-                self.pause(id, name).await?;
+                self.pause(id, name).await
             }
-            _ => return Ok(false),
+            _ => Ok(()),
         }
-        Ok(true)
     }
 
     async fn pause(&self, id: &str, name: &str) -> Result<(), Failure> {
@@ -237,7 +164,7 @@ impl Docker {
         let unpaused = self.api.unpause_container(id).await;
         unpaused.map_err(|error| {
             failure(&format!("cannot resume {name}"), &error).hint(format!(
-                "`docker unpause {name}` resumes it; so does the next command of pstore about containers or projects"
+                "`docker unpause {name}` resumes it; so does the next `pstore container` command"
             ))
         })
     }
@@ -306,8 +233,9 @@ fn unless_used(removed: Result<bool, Failure>) -> Result<bool, Failure> {
 impl Resting {
     /// Brings the container back to the state in which it was found. The note stays if that fails.
     pub async fn resume(self) -> Result<(), Failure> {
-        self.docker.undo(&self.note.note.undo).await?;
-        self.note.remove();
+        let Some(held) = self.note else { return Ok(()) };
+        self.docker.undo(&held.note.undo).await?;
+        held.remove();
         Ok(())
     }
 }
@@ -328,7 +256,6 @@ impl Docker {
         (aside, seconds): (&str, u32),
         notes: &Notes,
     ) -> Result<SetAside, Failure> {
-        container.require_stoppable()?;
         let (id, name) = (container.id.clone(), container.name.clone());
         let undo = Undo::PutBack { container: id.clone(), name: name.clone(), found: container.status };
         let note = notes.write(Note { host: self.host.clone(), undo })?;

@@ -14,10 +14,9 @@ use super::{
     FILES, VOLUMES,
     copy::Copier,
     digest,
-    file::Project,
+    file::{Project, VolumeKind},
     metadata::{Consistency, PostgresDump, SqliteCopy, VolumeFormat, VolumeManifest},
     postgres, sqlite,
-    volume::VolumeKind,
 };
 
 /// What was gathered of the volumes.
@@ -63,7 +62,7 @@ pub async fn databases(project: &Project, workspace: &Path) -> Result<Gathered, 
                 gathered.sqlite.insert(name.clone(), copies);
             }
             VolumeKind::Postgres(server) => {
-                gathered.postgres.insert(name.clone(), postgres::dump(project, server, &to).await?);
+                gathered.postgres.insert(name.clone(), postgres::dump(server, &to).await?);
             }
         }
     }

@@ -26,17 +26,16 @@ use store::{
 };
 
 use super::{
-    FILES, VOLUMES, containers,
+    FILES, VOLUMES,
     copy::{self, Copier},
     digest,
-    file::{Project, Service},
+    file::{Postgres, Project, VolumeKind},
     metadata::{Metadata, PostgresDump},
     note::Replaced,
     opened::{self, Saved},
     postgres, recover, save,
     service::{self, Found},
     sqlite, swap,
-    volume::{Postgres, VolumeKind},
 };
 
 /// Restores a saved state.
@@ -59,8 +58,6 @@ pub struct RestoreRequest {
     pub actor: ActorName,
     /// How long to wait for somebody else who saves or restores the project.
     pub wait: Duration,
-    /// The address of the Docker daemon; that of the project file if it is not said, else that of this machine.
-    pub docker_host: Option<String>,
 }
 
 /// A saved state that was restored.
@@ -121,7 +118,7 @@ async fn beside(
     request: &RestoreRequest,
     to: &Path,
 ) -> Result<ProjectRestoreOutcome, Failure> {
-    let project = Project::read(&request.file)?.at_docker_host(request.docker_host.as_deref());
+    let project = Project::read(&request.file)?;
     recover::recover(engine, &project).await;
     engine.location.keep_apart(to)?;
     let tenant = engine.tenant(&project.name.tenant).await?;
@@ -207,7 +204,7 @@ fn outcome(project: &Project, saved: &Saved, report: &restore::Report) -> Projec
 }
 
 async fn in_place(engine: &Engine, request: &RestoreRequest) -> Result<ProjectRestoreOutcome, Failure> {
-    let project = save::resolve(engine, &request.file, request.docker_host.as_deref()).await?;
+    let project = save::resolve(engine, &request.file).await?;
     let mut locked = save::lock(engine, &project, &request.actor, request.wait).await?;
     let restored = replaced(engine, &project, &mut locked, request).await;
     // Whatever has happened: folders in place, services as they were.
@@ -228,7 +225,7 @@ async fn replaced(
     // Before a state is saved: it would count for @latest~1.
     let saved = opened::find(engine, &locked.tenant, &project.name, request.reference.as_deref()).await?;
     servers(project, &saved.metadata, request)?;
-    require_ended(project).await?;
+    require_ended(project)?;
     let before = save::before_restore(engine, project, locked, &request.actor).await?;
     let nonce = Nonce::from_bytes(id::random()).to_string();
     let staging = beside_of(&project.state, "restore", &nonce);
@@ -243,7 +240,7 @@ async fn replaced(
     locked.note.write()?;
     blocking(move || swaps.iter().try_for_each(bring_near)).await?;
     // Somebody may have started meanwhile.
-    require_ended(project).await?;
+    require_ended(project)?;
     swap::forward(&mut locked.note)?;
     outcome.replaced = names;
     outcome.warnings.extend(warnings);
@@ -273,7 +270,7 @@ fn servers<'a>(
                 let message = format!(
                     "{name:?} is no volume with databases of Postgres, in the project and in the state"
                 );
-                Err(Failure::usage(message).hint("write --into VOLUME=URL or --into VOLUME=container:NAME"))
+                Err(Failure::usage(message).hint("write --into VOLUME=URL"))
             }
         }
     };
@@ -289,30 +286,22 @@ async fn restore_databases(
 ) -> Result<Vec<String>, Failure> {
     let mut restored = Vec::new();
     for (name, server, url, dumps) in servers(project, metadata, request)? {
-        postgres::restore(project, (server, url), &folder.join(VOLUMES).join(name), dumps).await?;
+        postgres::restore(server, url, &folder.join(VOLUMES).join(name), dumps).await?;
         restored.push(name.to_owned());
     }
     Ok(restored)
 }
 
-/// A service that runs would go on with the files that it has open.
-async fn require_ended(project: &Project) -> Result<(), Failure> {
-    let mut running = None;
+/// A process that runs would go on with the files that it has open.
+fn require_ended(project: &Project) -> Result<(), Failure> {
     for (name, table) in &project.services {
-        if let Service::Process { pid_file } = table
-            && service::find(name, pid_file)?.found != Found::Stopped
-        {
-            running = Some(name.clone());
-        }
-    }
-    match running.or(containers::not_ended(project).await?) {
-        None => Ok(()),
-        Some(name) => {
+        if service::find(name, table)?.found != Found::Stopped {
             let message = format!("service {name:?} runs, and would go on with the files of before");
-            Err(Failure::new(ErrorKind::InUse, message)
-                .hint("end it and run this again; or --to DIR restores to another folder"))
+            return Err(Failure::new(ErrorKind::InUse, message)
+                .hint("end it and run this again; or --to DIR restores to another folder"));
         }
     }
+    Ok(())
 }
 
 /// A path beside another, of the same file system.
