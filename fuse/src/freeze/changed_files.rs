@@ -58,10 +58,15 @@ impl ChangedFiles {
         below.map(|(range, _)| range.end - range.start).sum()
     }
 
+    /// Where its bytes are.
+    fn content(&self, at: usize) -> &FileNode {
+        self.contents.as_ref().map_or(&self.files[at].1, |contents| &contents[at])
+    }
+
     /// Reads what is at `offset` of the file at this place, as long as `into`. Blocks.
     pub fn read_at(&self, at: usize, offset: u64, into: &mut [u8]) -> Result<()> {
-        let (ino, file) = &self.files[at];
-        let file = self.contents.as_ref().map_or(file, |contents| &contents[at]);
+        let ino = &self.files[at].0;
+        let file = self.content(at);
         let range = offset..offset + into.len() as u64;
         into.fill(0);
         let mut pieces: Vec<Piece> = Vec::new();
@@ -121,7 +126,9 @@ impl Files for ChangedFiles {
         let (_, file) = &self.files[at];
         let parts = file.lower.iter().flat_map(|lower| lower.parts());
         let before = parts.map(|part| Before { start: part.start, extent: part.extent() }).collect();
-        let changed = ChangedFile { files: self, at, file, holes: file.holes(), before };
+        // A hole is in whole blocks: of one whose parts came before and after a snapshot, that snapshot has less.
+        let holes = self.content(at).holes();
+        let changed = ChangedFile { files: self, at, file, holes, before };
         recut(&changed, cutter)
     }
 }

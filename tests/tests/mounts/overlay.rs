@@ -217,6 +217,21 @@ async fn a_file_that_takes_the_name_of_a_directory_it_was_in_leaves_nothing_of_t
     play(mounted().await, &steps).await;
 }
 
+/// What is zeroed between two holes is one hole with them, whether it was written before the checkpoint or after.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checkpoint_after_data_became_a_hole_is_what_a_commit_would_be() {
+    let write = |offset| Step::Write { file: 0, offset, len: 1, seed: 0 };
+    let steps = [
+        Step::Make { folder: 0, name: 0, folder_too: false },
+        Step::Link { file: 0, folder: 0, name: 1 },
+        write(4096),
+        write(8192),
+        Step::Checkpoint,
+        Step::Zero { file: 0, offset: 4096, len: 1, punch: false },
+    ];
+    play(mounted().await, &steps).await;
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
