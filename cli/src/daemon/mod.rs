@@ -97,8 +97,12 @@ pub(crate) async fn serve(
         Err(failure) => return Err(failure),
     };
     if is_apart {
-        tell(&call::sent(&Ok(outcome)));
+        let is_told = tell(&call::sent(&Ok(outcome)));
         silence(Some(&serving.mount.session_path().join("log")));
+        if !is_told {
+            serving.put_aside().await;
+            return Err(Failure::new(ErrorKind::Interrupted, "nobody waits for the mount any more"));
+        }
     } else {
         engine.say(text(&outcome).trim_end());
     }
@@ -118,17 +122,19 @@ pub(crate) async fn watch(engine: Engine, request: &StartRequest) -> Result<Answ
             return Err(Failure::new(ErrorKind::Io, "told already"));
         }
     };
-    tell(&call::sent(&Ok(watching.outcome.clone())));
+    let is_told = tell(&call::sent(&Ok(watching.outcome.clone())));
     silence(Some(&watching.log()));
+    if !is_told {
+        return Err(Failure::new(ErrorKind::Interrupted, "nobody waits for the workspace to be watched"));
+    }
     watching.until_done().await;
     Ok(Answer { brief: Some(String::new()), ..Answer::new(json!({}), String::new()) })
 }
 
-/// One line for the process that waits.
-fn tell(said: &Value) {
+/// One line for the process that waits; says whether there still is one.
+fn tell(said: &Value) -> bool {
     let mut stdout = std::io::stdout();
-    let _ = writeln!(stdout, "{said}");
-    let _ = stdout.flush();
+    writeln!(stdout, "{said}").and_then(|()| stdout.flush()).is_ok()
 }
 
 /// From now on nobody listens; what is logged goes to `log`.

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tests::{
     binary::assert_says,
-    mount_fixture::{ALICE, MountFixture, await_end},
+    mount_fixture::{ALICE, MountFixture, await_end, left_behind},
     tree::{assert_seen, look_at, noise},
 };
 
@@ -75,6 +75,28 @@ fn a_daemon_without_changes_leaves_nothing_behind() {
     fixture.mount();
     fixture.unmount(&[]);
     assert_eq!(fixture.session_directories(), 0);
+}
+
+#[test]
+fn a_mount_whose_caller_was_killed_before_it_was_ready_is_ended() {
+    let fixture = filled();
+    let acquire = ["lock", "acquire", ALICE, "--chrome-major", "131", "--run-id", "first"];
+    let held = fixture.host.succeed(acquire);
+    let mountpoint = fixture.mountpoint.to_str().unwrap();
+    let mount = ["mount", ALICE, mountpoint, "--chrome-major", "131", "--wait", "300", "--run-id", "second"];
+    let caller = fixture.host.start(mount);
+    // It waits for the lock.
+    let daemon = loop {
+        if let [daemon] = left_behind(&fixture.path("")).0[..] {
+            break json!({ "pid": daemon.as_raw_nonzero() });
+        }
+    };
+    caller.kill();
+    let token = held["token"].as_str().unwrap();
+    fixture.host.succeed(["lock", "release", ALICE, "--chrome-major", "131", "--token", token]);
+    await_end(&daemon);
+    assert!(!fixture.is_mounted(&fixture.mountpoint));
+    fixture.host.succeed(acquire);
 }
 
 /// A fixture with one session that was cut short and that nothing goes on from.
