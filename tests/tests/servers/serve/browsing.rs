@@ -1,8 +1,9 @@
 //! Looking into snapshots, naming them, and what has happened to them.
 
 use std::{
+    collections::BTreeSet,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
@@ -88,15 +89,24 @@ fn a_file_comes_whole_and_as_it_was() {
 fn a_file_that_breaks_off_is_not_taken_for_whole() {
     let scene = Scene::new();
     let secret = scene.token("acme", "run");
-    fs::write(scene.folder.path().join("source/large"), noise(12_000_000, 7)).unwrap();
+    let (file, content) = (scene.folder.path().join("source/large"), noise(12_000_000, 7));
+    let packs = || -> BTreeSet<PathBuf> {
+        let packs = scene.folder.path().join("store/objects/content/acme/packs");
+        fs::read_dir(packs).unwrap().map(|pack| pack.unwrap().path()).collect()
+    };
+    // The end of the file is in a pack of its own: of one pack nobody knows what lies where.
+    fs::write(&file, &content[..10_000_000]).unwrap();
     scene.capture("acme/alice", "fourth");
-    let packs = fs::read_dir(scene.folder.path().join("store/objects/content/acme/packs")).unwrap();
-    let packs = packs.map(|pack| pack.unwrap().path());
-    let largest = packs.max_by_key(|pack| fs::metadata(pack).unwrap().len()).unwrap();
-    let mut bytes = fs::read(&largest).unwrap();
-    let damaged = bytes.len() - 300_000;
+    let before = packs();
+    fs::write(&file, content).unwrap();
+    scene.capture("acme/alice", "fifth");
+    let added = packs();
+    let added = added.difference(&before);
+    let largest = added.max_by_key(|pack| fs::metadata(pack).unwrap().len()).unwrap();
+    let mut bytes = fs::read(largest).unwrap();
+    let damaged = bytes.len() / 2;
     bytes[damaged..damaged + 1000].fill(0);
-    fs::write(&largest, bytes).unwrap();
+    fs::write(largest, bytes).unwrap();
     let server = scene.serve();
     let request = request(&format!("GET {ALICE}/latest/files/large"), Some(&secret), None);
     let reply = server.send(&request.replace("HTTP/1.1", "HTTP/1.0"));

@@ -28,7 +28,7 @@ use tests::{
 /// By which windows and waits are shorter than in the file: five minutes are five seconds.
 const FACTOR: u64 = 60;
 /// How long all alerts may take to fire. The longest wait is a minute.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Of each request of the slow store. Prometheus takes it for almost 2.5 seconds, the end of its bucket.
 const SLOW: Duration = Duration::from_millis(1200);
 /// How often a command of the slow store begins: spaced like this, several end within each window of five seconds,
