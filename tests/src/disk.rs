@@ -4,6 +4,8 @@ use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
@@ -31,7 +33,11 @@ impl SmallDisk {
     /// Leaves room for no more than so many bytes.
     pub fn fill_but(&self, left: u64) {
         let mut ballast = fs::File::create(self.ballast()).unwrap();
-        while ballast.write_all(&[0; 4096]).is_ok() {}
+        // What others have removed makes room a moment later.
+        for _ in 0..25 {
+            while ballast.write_all(&[0; 4096]).is_ok() {}
+            thread::sleep(Duration::from_millis(20));
+        }
         let full = ballast.metadata().unwrap().len();
         ballast.set_len(full.saturating_sub(left)).unwrap();
     }
