@@ -98,6 +98,11 @@ fn a_debian_package_is_installed_used_and_removed_in_a_clean_root() {
         assert!(!text.contains("/usr/local"), "{unit}: {text}");
     }
     assert_eq!(units(&clean.at("usr/lib/systemd/system")).len(), 7);
+    let example = fs::read_to_string(clean.at("usr/share/doc/pstore/examples/mounts.conf")).unwrap();
+    assert!(
+        example.contains("\nExecStart=/usr/bin/pstore serve ") && !example.contains("/usr/local"),
+        "{example}"
+    );
     // An edited configuration stays when the package goes.
     fs::write(clean.at("etc/pstore/pstore.toml"), "# mine\n").unwrap();
     run(clean.dpkg().args(["--remove", "pstore"]));
