@@ -45,7 +45,7 @@ def make(facts: Facts, directory: Path) -> Path:
     }
     config_data = json.dumps(config, sort_keys=True).encode()
     name = f"{hashlib.sha256(config_data).hexdigest()}.json"
-    manifest = [{"Config": name, "RepoTags": [f"pstore:{facts.version}"], "Layers": [f"{layer_digest}/layer.tar"]}]
+    manifest = [{"Config": name, "RepoTags": [f"pstore:{facts.version}", "pstore:latest"], "Layers": [f"{layer_digest}/layer.tar"]}]
     files = [
         (name, config_data),
         (f"{layer_digest}/layer.tar", layer),

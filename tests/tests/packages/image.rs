@@ -23,7 +23,9 @@ fn an_image_has_the_program_alone_and_it_runs_as_nobody() {
     let digest = run(Command::new("sha256sum").arg(&layer)).stdout;
     let digest = String::from_utf8(digest).unwrap().split(' ').next().unwrap().to_owned();
     assert_eq!(config["rootfs"]["diff_ids"][0], format!("sha256:{digest}"));
-    assert_eq!(manifest[0]["RepoTags"][0], format!("pstore:{}", env!("CARGO_PKG_VERSION")));
+    // By its version, and by the name that deploy/ has.
+    let tags = [format!("pstore:{}", env!("CARGO_PKG_VERSION")), "pstore:latest".to_owned()];
+    assert_eq!(manifest[0]["RepoTags"], serde_json::json!(tags));
     let root = folder.path().join("root");
     fs::create_dir(&root).unwrap();
     run(Command::new("tar").args(["-xpf"]).arg(&layer).arg("-C").arg(&root));
