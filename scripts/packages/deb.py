@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Dict
 
 from .facts import ROOT, Facts
+from .licences import third_party
 
 #: Where the units of deploy/systemd expect the program, and where the package has it.
 _BUILT_BY_HAND, _PACKAGED = "/usr/local/bin/pstore", "/usr/bin/pstore"
@@ -60,6 +61,7 @@ def _fill(facts: Facts, root: Path) -> None:
     doc = root / "usr/share/doc/pstore"
     _put(doc / "changelog.gz", gzip.compress((ROOT / "CHANGELOG.md").read_bytes(), 9, mtime=0))
     _put(doc / "examples/mounts.conf", _unit(ROOT / "deploy/systemd/mounts.conf"))
+    _put(doc / "third-party.gz", gzip.compress(third_party(facts), 9, mtime=0))
     licences = "".join(f"{(ROOT / name).read_text()}\n" for name in ("LICENSE-MIT", "LICENSE-APACHE"))
     _put(doc / "copyright", f"pstore is under the MIT licence or the Apache licence, at your choice.\n\n{licences}".encode())
 

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use super::made::{in_root, package, root, run};
+use super::made::{has_all_licences, in_root, package, root, run};
 
 /// A root that has nothing but what the package depends on.
 struct CleanRoot {
@@ -85,6 +85,9 @@ fn a_debian_package_is_installed_used_and_removed_in_a_clean_root() {
     ] {
         assert!(clean.at(path).exists(), "{path} is missing");
     }
+    let licences =
+        run(Command::new("gzip").args(["-dc"]).arg(clean.at("usr/share/doc/pstore/third-party.gz"))).stdout;
+    has_all_licences(&String::from_utf8(licences).unwrap());
     let shells = [
         ("bash", "usr/share/bash-completion/completions/pstore"),
         ("zsh", "usr/share/zsh/vendor-completions/_pstore"),
