@@ -71,6 +71,15 @@ fn a_debian_package_is_installed_used_and_removed_in_a_clean_root() {
     assert!(clean.pstore(&["verify", "acme/alice"]).contains("No damage found"));
     // The configuration is read, and says nothing until somebody edits it.
     assert!(clean.pstore(&["config", "show", "--json"]).contains("/etc/pstore/pstore.toml"));
+    // What it shows in comments is right.
+    let text = fs::read_to_string(clean.at("etc/pstore/pstore.toml")).unwrap();
+    let shown = |line: &&str| line.starts_with(|c: char| c.is_ascii_lowercase() || c == '[');
+    let settings: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix('#').filter(shown)).skip(1).collect();
+    assert!(settings.len() > 8, "{settings:?}");
+    fs::write(clean.at("tmp/all.toml"), settings.join("\n")).unwrap();
+    let told = clean.pstore(&["--config", "/tmp/all.toml", "config", "show", "acme/alice"]);
+    assert!(told.contains("file:///srv/pstore") && told.contains("20000000000"), "{told}");
     assert!(
         fs::read_to_string(clean.at("etc/passwd")).unwrap().contains("pstore:x:"),
         "sysusers makes the user"
