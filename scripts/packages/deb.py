@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Dict
 
 from .facts import ROOT, Facts
+from .licences import third_party
 
 #: Where the units of deploy/systemd expect the program, and where the package has it.
 _BUILT_BY_HAND, _PACKAGED = "/usr/local/bin/pstore", "/usr/bin/pstore"
@@ -52,16 +53,22 @@ def _fill(facts: Facts, root: Path) -> None:
         _put(root / place, _told(facts, "completions", shell))
     units = root / "usr/lib/systemd/system"
     for unit in sorted((ROOT / "deploy/systemd").glob("pstore-*")):
-        _put(units / unit.name, unit.read_text().replace(_BUILT_BY_HAND, _PACKAGED).encode())
+        _put(units / unit.name, _unit(unit))
     debian = ROOT / "deploy/debian"
     _put(root / "usr/lib/sysusers.d/pstore.conf", (debian / "sysusers.conf").read_bytes())
     _put(root / "etc/pstore/pstore.toml", (debian / "pstore.toml").read_bytes())
     _put(root / "etc/pstore/serve.env", (debian / "serve.env").read_bytes(), 0o600)
     doc = root / "usr/share/doc/pstore"
     _put(doc / "changelog.gz", gzip.compress((ROOT / "CHANGELOG.md").read_bytes(), 9, mtime=0))
-    _put(doc / "examples/mounts.conf", (ROOT / "deploy/systemd/mounts.conf").read_bytes())
+    _put(doc / "examples/mounts.conf", _unit(ROOT / "deploy/systemd/mounts.conf"))
+    _put(doc / "third-party.gz", gzip.compress(third_party(facts), 9, mtime=0))
     licences = "".join(f"{(ROOT / name).read_text()}\n" for name in ("LICENSE-MIT", "LICENSE-APACHE"))
     _put(doc / "copyright", f"pstore is under the MIT licence or the Apache licence, at your choice.\n\n{licences}".encode())
+
+
+def _unit(path: Path) -> bytes:
+    """A file of systemd that starts the program of the package."""
+    return path.read_text().replace(_BUILT_BY_HAND, _PACKAGED).encode()
 
 
 def _describe(facts: Facts, root: Path) -> None:

@@ -1,4 +1,4 @@
-"""`image` makes a container image from nothing but the program: a tar file for `docker load` and `podman load`.
+"""`image` makes a container image from nothing but the program and its licences: a tar file for `docker load` and `podman load`.
 
 A dynamic program has its shared libraries with it. There is no shell in it, and no root user.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import List, Tuple
 
 from .facts import Facts
+from .licences import third_party
 
 #: Nobody's number, as other images without a distribution have it.
 _USER = 65532
@@ -45,7 +46,7 @@ def make(facts: Facts, directory: Path) -> Path:
     }
     config_data = json.dumps(config, sort_keys=True).encode()
     name = f"{hashlib.sha256(config_data).hexdigest()}.json"
-    manifest = [{"Config": name, "RepoTags": [f"pstore:{facts.version}"], "Layers": [f"{layer_digest}/layer.tar"]}]
+    manifest = [{"Config": name, "RepoTags": [f"pstore:{facts.version}", "pstore:latest"], "Layers": [f"{layer_digest}/layer.tar"]}]
     files = [
         (name, config_data),
         (f"{layer_digest}/layer.tar", layer),
@@ -62,6 +63,7 @@ def _layer(facts: Facts) -> bytes:
     """The files of the image."""
     files: List[Tuple[str, bytes, int]] = [("usr/bin/pstore", facts.data, 0o755)]
     files += [(str(path).lstrip("/"), path.read_bytes(), 0o755) for path in facts.libraries()]
+    files.append(("usr/share/doc/pstore/third-party", third_party(facts), 0o644))
     # Names of users for programs that ask, and directories that the user may write to.
     files.append(("etc/passwd", f"pstore:x:{_USER}:{_USER}:pstore:/home/pstore:/usr/bin/pstore\n".encode(), 0o644))
     files.append(("etc/group", f"pstore:x:{_USER}:\n".encode(), 0o644))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import List, Tuple
 
 from .facts import ROOT, Facts, Refused
+from .licences import third_party
 
 CLIENT = ROOT / "clients" / "python"
 
@@ -30,6 +31,7 @@ def make(facts: Facts, directory: Path) -> Path:
     files.append((f"{info}/WHEEL", wheel.encode(), 0o644))
     for name in ("LICENSE-APACHE", "LICENSE-MIT"):
         files.append((f"{info}/licenses/{name}", (ROOT / name).read_bytes(), 0o644))
+    files.append((f"{info}/licenses/THIRD-PARTY", third_party(facts), 0o644))
     record = "".join(f"{name},sha256={_digest(data)},{len(data)}\n" for name, data, _ in files) + f"{info}/RECORD,,\n"
     files.append((f"{info}/RECORD", record.encode(), 0o644))
     target = directory / f"pstore-{facts.version}-py3-none-{'.'.join(tags)}.whl"

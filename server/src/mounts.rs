@@ -117,11 +117,16 @@ impl Mounts {
         let failed = |errno: Errno| {
             Failure::new(ErrorKind::Io, format!("no directory can be made for the mount: {errno}"))
         };
-        match rustix::fs::mkdirat(&self.handle, tenant.as_str(), TENANT_MODE) {
-            Ok(()) | Err(Errno::EXIST) => {}
+        let is_made = match rustix::fs::mkdirat(&self.handle, tenant.as_str(), TENANT_MODE) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
             Err(errno) => return Err(failed(errno)),
-        }
+        };
         let own = self.of_tenant(tenant).map_err(failed)?;
+        if is_made {
+            // The tenant's users pass through it, whatever the umask of the server.
+            rustix::fs::fchmod(&own, TENANT_MODE).map_err(failed)?;
+        }
         let stat = rustix::fs::fstat(&own).map_err(failed)?;
         if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & WRITTEN_BY_OTHERS != 0 {
             let message = format!("others could replace the mounts of tenant {tenant}");

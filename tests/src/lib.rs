@@ -33,6 +33,7 @@ pub mod served;
 pub mod server;
 pub mod soak;
 pub mod store_fixture;
+pub mod systemd;
 pub mod tarball;
 pub mod terminal;
 pub mod textfile_exporter;

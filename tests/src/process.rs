@@ -49,6 +49,12 @@ impl Process {
         matches!(self.child.lock().try_wait(), Ok(None))
     }
 
+    pub(crate) fn kill(&self) {
+        let mut child = self.child.lock();
+        child.kill().ok();
+        child.wait().ok();
+    }
+
     pub(crate) fn wait(&self) -> ExitStatus {
         self.child.lock().wait().unwrap()
     }
@@ -56,8 +62,6 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let child = self.child.get_mut();
-        child.kill().ok();
-        child.wait().ok();
+        self.kill();
     }
 }

@@ -5,24 +5,17 @@ A task that is cancelled ends the work that it waits for, and waits until that h
 
 from __future__ import annotations
 
-import asyncio
 import os
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import (
     IO,
-    Any,
     AsyncIterator,
-    Callable,
-    Generator,
-    Generic,
     List,
     Optional,
     Sequence,
     Type,
-    TypeVar,
     Union,
 )
 
@@ -52,84 +45,19 @@ from .documents import (
     Unmounted,
 )
 from .door import Capture, Door
-from .errors import PstoreError
 from .lock import Lock as BlockingLock
 from .mount import Mount as BlockingMount
 from .profile_handle import Profile as BlockingProfile
-from .progress import Cancellation, OnProgress, Progress
+from .progress import Cancellation, OnProgress
+from .tasks import Managed, Pending, call, in_loop
 from .workspace import Workspace as BlockingWorkspace
 
 __all__ = ["Lock", "Mount", "Profile", "Workspace", "profile", "workspace"]
 
-T = TypeVar("T")
-M = TypeVar("M", bound="_Managed")
 PathLike = Union[str, "os.PathLike[str]"]
 
-#: Threads of our own: those of asyncio are few, and others need them.
-_THREADS = ThreadPoolExecutor(max_workers=512, thread_name_prefix="pstore")
 
-
-async def _call(work: Callable[[Cancellation], T], cancel: Optional[Cancellation] = None) -> T:
-    """Has a thread do the work. If the task is cancelled, the work is, and its end is awaited."""
-    cancel = cancel or Cancellation()
-    done = asyncio.get_running_loop().run_in_executor(_THREADS, work, cancel)
-    try:
-        return await asyncio.shield(done)
-    except asyncio.CancelledError:
-        cancel.cancel()
-        while not done.done():
-            try:
-                await asyncio.wait([done])
-            except asyncio.CancelledError:
-                continue
-        if not done.cancelled() and done.exception() is not None and not isinstance(done.exception(), PstoreError):
-            raise done.exception() from None  # type: ignore[misc]
-        raise
-
-
-def _in_loop(progress: Optional[OnProgress]) -> Optional[OnProgress]:
-    """Has progress told in the event loop."""
-    if progress is None:
-        return None
-    loop, tell = asyncio.get_running_loop(), progress
-
-    def told(value: Progress) -> None:
-        loop.call_soon_threadsafe(tell, value)
-
-    return told
-
-
-class _Managed:
-    """What `async with` ends."""
-
-    async def _end(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        raise NotImplementedError
-
-
-class _Pending(Generic[M]):
-    """Something to `await`, or to use with `async with`, which also ends it."""
-
-    def __init__(self, begin: Callable[[], Generator[Any, None, M]]) -> None:
-        self._begin = begin
-        self._begun: Optional[M] = None
-
-    def __await__(self) -> Generator[Any, None, M]:
-        return self._begin()
-
-    async def __aenter__(self) -> M:
-        self._begun = await self
-        return self._begun
-
-    async def __aexit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        if self._begun is not None:
-            await self._begun._end(kind, error, trace)
-
-
-class Mount(_Managed):
+class Mount(Managed):
     """A mounted profile; see `pstore.Mount`."""
 
     def __init__(self, mount: BlockingMount) -> None:
@@ -173,26 +101,41 @@ class Mount(_Managed):
         progress: Optional[OnProgress] = None,
     ) -> Snapshot:
         """Stores the changes as the next snapshot; the mount stays."""
-        tell = _in_loop(progress)
-        return await _call(
+        tell = in_loop(progress)
+        return await call(
             lambda cancel: self._mount.commit(to=to, force=force, capture=capture, progress=tell, cancel=cancel)
         )
 
-    async def unmount(self, changes: Optional[str] = None, *, capture: Optional[Capture] = None) -> Unmounted:
+    async def unmount(
+        self,
+        changes: Optional[str] = None,
+        *,
+        capture: Optional[Capture] = None,
+        progress: Optional[OnProgress] = None,
+    ) -> Unmounted:
         """Ends the mount."""
-        return await _call(lambda cancel: self._mount.unmount(changes, capture=capture, cancel=cancel))
+        tell = in_loop(progress)
+        return await call(
+            lambda cancel: self._mount.unmount(changes, capture=capture, progress=tell, cancel=cancel)
+        )
 
     async def set_aside(self) -> None:
         """Ends the mount and moves its changes out of the way of later mounts."""
-        await _call(lambda _: self._mount.set_aside())
+        await call(lambda _: self._mount.set_aside())
 
     async def _end(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        await _call(lambda _: self._mount.__exit__(kind, error, trace))
+        await call(lambda _: self._mount.__exit__(kind, error, trace))
 
 
-class Lock(_Managed):
+def _unused(mount: Mount) -> None:
+    """Ends a mount that was ready before its task could be ended."""
+    blocking = mount._mount
+    blocking.unmount("keep" if blocking.mode == "locked" else "discard")
+
+
+class Lock(Managed):
     """The lock of a profile; see `pstore.Lock`."""
 
     def __init__(self, lock: BlockingLock) -> None:
@@ -214,12 +157,12 @@ class Lock(_Managed):
 
     async def release(self) -> None:
         """Gives it back."""
-        await _call(lambda _: self._lock.release())
+        await call(lambda _: self._lock.release())
 
     async def _end(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        await _call(lambda _: self._lock.__exit__(kind, error, trace))
+        await call(lambda _: self._lock.__exit__(kind, error, trace))
 
 
 class Profile:
@@ -243,8 +186,8 @@ class Profile:
         progress: Optional[OnProgress] = None,
     ) -> Snapshot:
         """Stores a directory as the next snapshot."""
-        tell = _in_loop(progress)
-        return await _call(
+        tell = in_loop(progress)
+        return await call(
             lambda cancel: self._profile.snapshot(
                 directory, capture=capture, lock_token=lock_token, wait=wait, progress=tell, cancel=cancel
             )
@@ -260,8 +203,8 @@ class Profile:
         progress: Optional[OnProgress] = None,
     ) -> Restored:
         """Writes a snapshot to a directory."""
-        tell = _in_loop(progress)
-        return await _call(
+        tell = in_loop(progress)
+        return await call(
             lambda cancel: self._profile.restore(
                 target, at=at, replace=replace, load=load, progress=tell, cancel=cancel
             )
@@ -277,24 +220,30 @@ class Profile:
         on_error: str = "set_aside",
         capture: Capture = Capture(),
         options: Sequence[str] = (),
-    ) -> _Pending[Mount]:
+        progress: Optional[OnProgress] = None,
+    ) -> Pending[Mount]:
         """Locks and mounts the profile: `async with profile.mount() as udd`, or `udd = await profile.mount()`."""
 
-        def work(cancel: Cancellation) -> Mount:
-            return Mount(
-                self._profile.mount(
-                    path,
-                    at=at,
-                    read_only=read_only,
-                    wait=wait,
-                    on_error=on_error,
-                    capture=capture,
-                    options=options,
-                    cancel=cancel,
-                )
+        async def begin() -> Mount:
+            tell = in_loop(progress)
+            return await call(
+                lambda cancel: Mount(
+                    self._profile.mount(
+                        path,
+                        at=at,
+                        read_only=read_only,
+                        wait=wait,
+                        on_error=on_error,
+                        capture=capture,
+                        options=options,
+                        progress=tell,
+                        cancel=cancel,
+                    )
+                ),
+                give_back=_unused,
             )
 
-        return _Pending(lambda: _call(work).__await__())
+        return Pending(begin)
 
     def fork(
         self,
@@ -303,13 +252,22 @@ class Profile:
         at: Optional[str] = None,
         capture: Capture = Capture(),
         options: Sequence[str] = (),
-    ) -> _Pending[Mount]:
+        progress: Optional[OnProgress] = None,
+    ) -> Pending[Mount]:
         """Mounts it without the lock, for a try."""
 
-        def work(cancel: Cancellation) -> Mount:
-            return Mount(self._profile.fork(path, at=at, capture=capture, options=options, cancel=cancel))
+        async def begin() -> Mount:
+            tell = in_loop(progress)
+            return await call(
+                lambda cancel: Mount(
+                    self._profile.fork(
+                        path, at=at, capture=capture, options=options, progress=tell, cancel=cancel
+                    )
+                ),
+                give_back=_unused,
+            )
 
-        return _Pending(lambda: _call(work).__await__())
+        return Pending(begin)
 
     async def run(
         self,
@@ -321,7 +279,7 @@ class Profile:
         output: Optional[IO[bytes]] = None,
     ) -> Run:
         """Locks, mounts, runs a command, captures, unlocks."""
-        return await _call(
+        return await call(
             lambda cancel: self._profile.run(
                 command, capture=capture, wait=wait, options=options, output=output, cancel=cancel
             )
@@ -329,66 +287,69 @@ class Profile:
 
     async def list(self) -> List[ListedSnapshot]:
         """Its snapshots, the oldest first."""
-        return await _call(lambda _: self._profile.list())
+        return await call(lambda _: self._profile.list())
 
     async def current(self) -> Optional[ListedSnapshot]:
         """The snapshot that is current; `None` if there is none."""
-        return await _call(lambda _: self._profile.current())
+        return await call(lambda _: self._profile.current())
 
     async def show(self, at: Optional[str] = None) -> Record:
         """The record of a snapshot."""
-        return await _call(lambda _: self._profile.show(at))
+        return await call(lambda _: self._profile.show(at))
 
     async def history(self, at: Optional[str] = None) -> List[Document]:
         """The snapshots that led to one, the newest first."""
-        return await _call(lambda _: self._profile.history(at))
+        return await call(lambda _: self._profile.history(at))
 
     async def diff(self, before: str, after: str = "latest", *, totals_only: bool = False) -> Diff:
         """What changed between two snapshots."""
-        return await _call(lambda _: self._profile.diff(before, after, totals_only=totals_only))
+        return await call(lambda _: self._profile.diff(before, after, totals_only=totals_only))
 
     async def rollback(self, to: str, *, reason: str = "", confirm: bool = True, force: bool = False) -> Rollback:
         """Makes another snapshot current."""
-        return await _call(lambda _: self._profile.rollback(to, reason=reason, confirm=confirm, force=force))
+        return await call(lambda _: self._profile.rollback(to, reason=reason, confirm=confirm, force=force))
 
     async def tag(self, tag: str, *, at: Optional[str] = None) -> Tagged:
         """Gives a snapshot a name, so that it is kept."""
-        return await _call(lambda _: self._profile.tag(tag, at=at))
+        return await call(lambda _: self._profile.tag(tag, at=at))
 
     async def untag(self, tag: str, *, at: Optional[str] = None) -> Tagged:
         """Takes the name away."""
-        return await _call(lambda _: self._profile.untag(tag, at=at))
+        return await call(lambda _: self._profile.untag(tag, at=at))
 
     async def delete(self, at: str, *, reason: str = "", tagged: bool = False) -> Document:
         """Deletes a snapshot that is not the current one."""
-        return await _call(lambda _: self._profile.delete(at, reason=reason, tagged=tagged))
+        return await call(lambda _: self._profile.delete(at, reason=reason, tagged=tagged))
 
     async def entries(self, path: str = "", *, at: Optional[str] = None, recursive: bool = False) -> List[Entry]:
         """The paths of a snapshot."""
-        return await _call(lambda _: self._profile.entries(path, at=at, recursive=recursive))
+        return await call(lambda _: self._profile.entries(path, at=at, recursive=recursive))
 
     async def read(self, path: str, *, at: Optional[str] = None) -> bytes:
         """One file of a snapshot, every byte verified."""
-        return await _call(lambda _: self._profile.read(path, at=at))
+        return await call(lambda _: self._profile.read(path, at=at))
 
-    def lock(self, *, run_id: Optional[str] = None, ttl: Optional[int] = None, wait: int = 0) -> _Pending[Lock]:
+    def lock(self, *, run_id: Optional[str] = None, ttl: Optional[int] = None, wait: int = 0) -> Pending[Lock]:
         """Takes the lock, and renews it until it is given back."""
 
-        def work(cancel: Cancellation) -> Lock:
-            return Lock(self._profile.lock(run_id=run_id, ttl=ttl, wait=wait, cancel=cancel))
+        async def begin() -> Lock:
+            return await call(
+                lambda cancel: Lock(self._profile.lock(run_id=run_id, ttl=ttl, wait=wait, cancel=cancel)),
+                give_back=lambda lock: lock._lock.release(),
+            )
 
-        return _Pending(lambda: _call(work).__await__())
+        return Pending(begin)
 
     async def lock_state(self) -> LockState:
         """Who holds the lock."""
-        return await _call(lambda _: self._profile.lock_state())
+        return await call(lambda _: self._profile.lock_state())
 
     async def events(self, *, after: Optional[str] = None, follow: bool = False) -> AsyncIterator[Event]:
         """What happened to its pointer and lock, the oldest first."""
         cancel = Cancellation()
         events = self._profile.events(after=after, follow=follow, cancel=cancel)
         while True:
-            event = await _call(lambda _: next(events, None), cancel)
+            event = await call(lambda _: next(events, None), cancel)
             if event is None:
                 return
             yield event
@@ -415,7 +376,7 @@ class Workspace:
         auto_interval: Optional[int] = None,
     ) -> WorkspaceState:
         """Makes the directory a workspace, and has a process watch it."""
-        return await _call(
+        return await call(
             lambda _: self._workspace.start(
                 profile, watch=watch, auto_max=auto_max, manual_max=manual_max, auto_interval=auto_interval
             )
@@ -423,17 +384,17 @@ class Workspace:
 
     async def stop(self) -> WorkspaceState:
         """Ends the process that watches."""
-        return await _call(lambda _: self._workspace.stop())
+        return await call(lambda _: self._workspace.stop())
 
     async def status(self) -> WorkspaceState:
         """Whether it is watched, and its pools."""
-        return await _call(lambda _: self._workspace.status())
+        return await call(lambda _: self._workspace.status())
 
     async def checkpoint(
         self, name: Optional[str] = None, *, trigger: str = "manual", run_id: str = "", description: str = ""
     ) -> TakenCheckpoint:
         """Takes a checkpoint."""
-        return await _call(
+        return await call(
             lambda _: self._workspace.checkpoint(name, trigger=trigger, run_id=run_id, description=description)
         )
 
@@ -448,41 +409,41 @@ class Workspace:
 
     async def checkpoints(self) -> List[Checkpoint]:
         """All checkpoints, the newest first."""
-        return await _call(lambda _: self._workspace.checkpoints())
+        return await call(lambda _: self._workspace.checkpoints())
 
     async def changes(self, path: str = "", *, since: Optional[str] = None) -> Changes:
         """What differs between a checkpoint and now."""
-        return await _call(lambda _: self._workspace.changes(path, since=since))
+        return await call(lambda _: self._workspace.changes(path, since=since))
 
     async def revert(
         self, path: str = "", *, everything: bool = False, to: Optional[str] = None, preview: bool = False
     ) -> Revert:
         """Gives a file, a folder or everything back."""
-        return await _call(lambda _: self._workspace.revert(path, everything=everything, to=to, preview=preview))
+        return await call(lambda _: self._workspace.revert(path, everything=everything, to=to, preview=preview))
 
     async def history(self, path: str) -> PathHistory:
         """How a path was at every checkpoint, the newest first."""
-        return await _call(lambda _: self._workspace.history(path))
+        return await call(lambda _: self._workspace.history(path))
 
     async def delete(self, checkpoint: str) -> DeletedCheckpoint:
         """Deletes a checkpoint."""
-        return await _call(lambda _: self._workspace.delete(checkpoint))
+        return await call(lambda _: self._workspace.delete(checkpoint))
 
     async def fork(self, target: PathLike, *, profile: Optional[str] = None, at: Optional[str] = None) -> Workspace:
         """Makes a workspace of its own from a checkpoint."""
-        return Workspace(await _call(lambda _: self._workspace.fork(target, profile=profile, at=at)))
+        return Workspace(await call(lambda _: self._workspace.fork(target, profile=profile, at=at)))
 
     async def events(self, *, checkpoint: Optional[str] = None, after: int = 0) -> AsyncIterator[FileEvent]:
         """What happened to files, the oldest first."""
         events = self._workspace.events(checkpoint=checkpoint, after=after)
         while True:
-            event = await _call(lambda _: next(events, None))
+            event = await call(lambda _: next(events, None))
             if event is None:
                 return
             yield event
 
     async def __aenter__(self) -> Workspace:
-        await self.start()
+        await call(lambda _: self._workspace.start(), give_back=lambda _: self._workspace.stop())
         return self
 
     async def __aexit__(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import threading
 import unittest
 from typing import Any, Awaitable, Callable
+from unittest import mock
 
 import pstore
 import pstore.aio
@@ -72,6 +75,62 @@ class InALoop(Scene):
         self.run_async(work)
         own = {name for name in vars(pstore.aio.Profile) if not name.startswith("_")}
         self.assertEqual(own, {name for name in vars(pstore.Profile) if not name.startswith("_")} - {"chrome_major"})
+
+    def test_every_call_takes_what_its_counterpart_takes(self) -> None:
+        pairs = [
+            (pstore.aio.Profile, pstore.Profile), (pstore.aio.Mount, pstore.Mount),
+            (pstore.aio.Lock, pstore.Lock), (pstore.aio.Workspace, pstore.Workspace),
+        ]
+        for own, other in pairs:
+            for name, method in vars(own).items():
+                if name.startswith("_") or not inspect.isfunction(method):
+                    continue
+                # A task is cancelled by its loop.
+                wanted = [each for each in inspect.signature(getattr(other, name)).parameters if each != "cancel"]
+                self.assertEqual(list(inspect.signature(method).parameters), wanted, f"{own.__name__}.{name}")
+
+    def test_progress_is_told_in_the_loop(self) -> None:
+        async def work() -> None:
+            profile = self.profile_of()
+            threads: "list[int]" = []
+
+            def tell(_: pstore.Progress) -> None:
+                threads.append(threading.get_ident())
+
+            await profile.snapshot(self.udd, progress=tell)
+            self.assertEqual(set(threads), {threading.get_ident()})
+
+        self.run_async(work)
+
+    def test_what_was_ready_before_its_task_was_cancelled_is_given_back(self) -> None:
+        async def work() -> None:
+            profile = self.profile_of()
+            await profile.snapshot(self.udd)
+            for begin in (profile.mount, profile.fork, profile.lock):
+                made = threading.Event()
+                inner = profile._profile
+                real = getattr(inner, begin.__name__)
+
+                def told(*arguments: Any, **named: Any) -> Any:
+                    try:
+                        return real(*arguments, **named)
+                    finally:
+                        made.set()
+
+                with mock.patch.object(inner, begin.__name__, told):
+                    task = asyncio.ensure_future(self.ask_for(begin))
+                    await asyncio.sleep(0)
+                    # The loop stands still until it is made, so that the task does not know yet.
+                    self.assertTrue(made.wait(60))
+                    task.cancel()
+                    with self.assertRaises(asyncio.CancelledError):
+                        await task
+                self.assert_nothing_is_left()
+
+        self.run_async(work)
+
+    async def ask_for(self, begin: Any) -> None:
+        await begin()
 
     def test_the_loop_goes_on_while_a_task_waits(self) -> None:
         async def work() -> None:

@@ -1,7 +1,8 @@
 //! `RootDir` opens entries below one directory, and nothing else.
 //!
 //! The kernel resolves every path beneath the directory and refuses symbolic links, so
-//! neither a hostile tree nor a race with the directory's owner leads outside.
+//! neither a hostile tree nor a race with the directory's owner leads outside. Where it cannot, every
+//! name is opened in the directory before it, which leads nowhere else either.
 
 use std::{
     io,
@@ -9,7 +10,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::{
+    fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2},
+    io::{Errno, retry_on_intr},
+};
 
 use crate::{Result, error::IoContext, format::tree::TreePath};
 
@@ -84,10 +88,38 @@ fn open_piece(dir: BorrowedFd<'_>, piece: &[u8], flags: OFlags, mode: Mode) -> r
     loop {
         match openat2(dir, piece, flags, mode, resolve) {
             // The kernel could not prove that a concurrent rename leads nowhere else.
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // Kernels before 5.6 do not have it. Filters of system calls refuse what they do not know, or cannot look into.
+            Err(Errno::NOSYS | Errno::PERM) => return open_name_by_name(dir, piece, flags, mode),
             result => return result,
         }
     }
+}
+
+/// Does what `openat2` does, with a system call for each name: no link is followed, and no name leads upwards.
+fn open_name_by_name(
+    dir: BorrowedFd<'_>,
+    piece: &[u8],
+    flags: OFlags,
+    mode: Mode,
+) -> rustix::io::Result<OwnedFd> {
+    let mut names = piece.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")).peekable();
+    if piece.starts_with(b"/") || names.clone().any(|name| name == b"..") {
+        return Err(Errno::XDEV);
+    }
+    let open = |dir: BorrowedFd<'_>, name: &[u8], flags: OFlags, mode: Mode| {
+        retry_on_intr(|| openat(dir, name, flags | OFlags::NOFOLLOW, mode))
+    };
+    let mut held: Option<OwnedFd> = None;
+    while let Some(name) = names.next() {
+        let dir = held.as_ref().map_or(dir, AsFd::as_fd);
+        if names.peek().is_none() {
+            return open(dir, name, flags, mode);
+        }
+        let through = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        held = Some(open(dir, name, through, Mode::empty())?);
+    }
+    open(dir, b".", flags, mode)
 }
 
 #[cfg(test)]
@@ -109,6 +141,57 @@ mod tests {
         for bad in [&b"up/secret"[..], b"a/slash/etc", b"inside/b", b"../secret", b"/etc", b"up"] {
             beneath.open_at(bad, OFlags::RDONLY, Mode::empty()).unwrap_err();
         }
+    }
+
+    #[test]
+    fn names_one_by_one_lead_where_the_kernel_leads() {
+        let outer = tempfile::tempdir().unwrap();
+        std::fs::write(outer.path().join("secret"), "x").unwrap();
+        let root = outer.path().join("root");
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::fs::write(root.join("a/b/file"), "y").unwrap();
+        for (target, link) in [("..", "up"), ("/", "a/slash"), ("a", "inside"), ("b/file", "a/link")] {
+            std::os::unix::fs::symlink(target, root.join(link)).unwrap();
+        }
+        let beneath = RootDir::open(&root).unwrap();
+        let inode = |fd: OwnedFd| rustix::fs::fstat(fd).unwrap().st_ino;
+        let paths = [
+            ".",
+            "a",
+            "a/b",
+            "a//b",
+            "./a/./b",
+            "a/b/file",
+            "a/none",
+            "none/b",
+            "a/b/file/x",
+            "up",
+            "up/secret",
+            "a/slash",
+            "a/slash/etc",
+            "inside",
+            "inside/b",
+            "../secret",
+            "a/../../secret",
+            "a/..",
+            "/etc",
+            "a/link",
+        ];
+        let mut opened = 0;
+        for path in paths {
+            for flags in [OFlags::RDONLY, OFlags::PATH, OFlags::PATH | OFlags::DIRECTORY] {
+                let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+                let kernel = openat2(beneath.fd(), path, flags, Mode::empty(), resolve).map(inode).ok();
+                let own =
+                    open_name_by_name(beneath.fd(), path.as_bytes(), flags, Mode::empty()).map(inode).ok();
+                // Only this way refuses to go up within the directory.
+                let is_up = path == "a/..";
+                assert!(own == kernel || is_up && own.is_none(), "{path} {flags:?}: {own:?}, and {kernel:?}");
+                opened += usize::from(own.is_some());
+            }
+        }
+        assert!(opened > 15, "only {opened}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use super::made::{in_root, package, root, run};
+use super::made::{has_all_licences, in_root, package, root, run};
 
 /// A root that has nothing but what the package depends on.
 struct CleanRoot {
@@ -71,6 +71,15 @@ fn a_debian_package_is_installed_used_and_removed_in_a_clean_root() {
     assert!(clean.pstore(&["verify", "acme/alice"]).contains("No damage found"));
     // The configuration is read, and says nothing until somebody edits it.
     assert!(clean.pstore(&["config", "show", "--json"]).contains("/etc/pstore/pstore.toml"));
+    // What it shows in comments is right.
+    let text = fs::read_to_string(clean.at("etc/pstore/pstore.toml")).unwrap();
+    let shown = |line: &&str| line.starts_with(|c: char| c.is_ascii_lowercase() || c == '[');
+    let settings: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix('#').filter(shown)).skip(1).collect();
+    assert!(settings.len() > 8, "{settings:?}");
+    fs::write(clean.at("tmp/all.toml"), settings.join("\n")).unwrap();
+    let told = clean.pstore(&["--config", "/tmp/all.toml", "config", "show", "acme/alice"]);
+    assert!(told.contains("file:///srv/pstore") && told.contains("20000000000"), "{told}");
     assert!(
         fs::read_to_string(clean.at("etc/passwd")).unwrap().contains("pstore:x:"),
         "sysusers makes the user"
@@ -85,6 +94,9 @@ fn a_debian_package_is_installed_used_and_removed_in_a_clean_root() {
     ] {
         assert!(clean.at(path).exists(), "{path} is missing");
     }
+    let licences =
+        run(Command::new("gzip").args(["-dc"]).arg(clean.at("usr/share/doc/pstore/third-party.gz"))).stdout;
+    has_all_licences(&String::from_utf8(licences).unwrap());
     let shells = [
         ("bash", "usr/share/bash-completion/completions/pstore"),
         ("zsh", "usr/share/zsh/vendor-completions/_pstore"),
@@ -98,6 +110,11 @@ fn a_debian_package_is_installed_used_and_removed_in_a_clean_root() {
         assert!(!text.contains("/usr/local"), "{unit}: {text}");
     }
     assert_eq!(units(&clean.at("usr/lib/systemd/system")).len(), 7);
+    let example = fs::read_to_string(clean.at("usr/share/doc/pstore/examples/mounts.conf")).unwrap();
+    assert!(
+        example.contains("\nExecStart=/usr/bin/pstore serve ") && !example.contains("/usr/local"),
+        "{example}"
+    );
     // An edited configuration stays when the package goes.
     fs::write(clean.at("etc/pstore/pstore.toml"), "# mine\n").unwrap();
     run(clean.dpkg().args(["--remove", "pstore"]));

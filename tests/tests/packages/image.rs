@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Command};
 
 use serde_json::Value;
 
-use super::made::{in_root, package, run};
+use super::made::{has_all_licences, in_root, package, run};
 
 fn document(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
@@ -23,11 +23,14 @@ fn an_image_has_the_program_alone_and_it_runs_as_nobody() {
     let digest = run(Command::new("sha256sum").arg(&layer)).stdout;
     let digest = String::from_utf8(digest).unwrap().split(' ').next().unwrap().to_owned();
     assert_eq!(config["rootfs"]["diff_ids"][0], format!("sha256:{digest}"));
-    assert_eq!(manifest[0]["RepoTags"][0], format!("pstore:{}", env!("CARGO_PKG_VERSION")));
+    // By its version, and by the name that deploy/ has.
+    let tags = [format!("pstore:{}", env!("CARGO_PKG_VERSION")), "pstore:latest".to_owned()];
+    assert_eq!(manifest[0]["RepoTags"], serde_json::json!(tags));
     let root = folder.path().join("root");
     fs::create_dir(&root).unwrap();
     run(Command::new("tar").args(["-xpf"]).arg(&layer).arg("-C").arg(&root));
     assert!(!root.join("bin/sh").exists() && !root.join("usr/bin/sh").exists());
+    has_all_licences(&fs::read_to_string(root.join("usr/share/doc/pstore/third-party")).unwrap());
     let container = |words: &[&str]| {
         let user = config["config"]["User"].as_str().unwrap();
         let variables = config["config"]["Env"].as_array().unwrap().iter();

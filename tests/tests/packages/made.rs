@@ -39,6 +39,23 @@ pub(super) fn package(kind: &str, folder: &Path) -> PathBuf {
     made
 }
 
+/// Whether a text has the licences of all that is in the program, and of nothing that only builds or tests it.
+#[track_caller]
+pub(super) fn has_all_licences(text: &str) {
+    let names = |name: &str| text.contains(&format!("\n{name} "));
+    for name in ["tokio", "aws-sdk-s3", "rusqlite", "fuser", "zstd-sys", "tikv-jemalloc-sys", "aws-lc-sys"] {
+        assert!(names(name), "{name} is missing");
+    }
+    for name in ["proptest", "cc", "pstore", "pstore-store"] {
+        assert!(!names(name), "{name} is not of others, or not in the program");
+    }
+    // Texts of crates, and of libraries in them.
+    for words in ["Permission is hereby granted", "Apache License", "jemalloc", "Zstandard", "Meta Platforms"]
+    {
+        assert!(text.contains(words), "no {words}");
+    }
+}
+
 /// `scripts/package`.
 pub(super) fn script() -> Command {
     let mut command = Command::new("python3");

@@ -8,4 +8,5 @@ mod deb;
 mod image;
 mod made;
 mod release;
+mod units;
 mod wheel;

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
@@ -14,14 +14,20 @@ fn release(sources: &Path, words: &[&str]) -> Output {
     command.env("SOURCE_DATE_EPOCH", "1700000000").output().unwrap()
 }
 
-#[test]
-fn a_bump_changes_the_version_everywhere_and_dates_the_changes() {
-    let folder = tempfile::tempdir().unwrap();
-    let copy = folder.path().join("sources");
+/// The sources that the first steps of a release read, in a folder of their own.
+fn copied(folder: &Path) -> PathBuf {
+    let copy = folder.join("sources");
     fs::create_dir(&copy).unwrap();
     for path in ["Cargo.toml", "Cargo.lock", "CHANGELOG.md", "clients", "scripts"] {
         run(Command::new("cp").arg("-r").arg(root().join(path)).arg(&copy));
     }
+    copy
+}
+
+#[test]
+fn a_bump_changes_the_version_everywhere_and_dates_the_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = copied(folder.path());
     let read = |path: &str| fs::read_to_string(copy.join(path)).unwrap();
     let log =
         read("CHANGELOG.md").replacen("## Unreleased\n", "## Unreleased\n\n### Added\n\n- Something.\n", 1);
@@ -41,6 +47,41 @@ fn a_bump_changes_the_version_everywhere_and_dates_the_changes() {
         let said = String::from_utf8_lossy(&refused.stderr);
         assert!(!refused.status.success() && said.contains(why), "{said}");
     }
+}
+
+#[test]
+fn a_clean_commit_is_tagged_if_the_changelog_has_its_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = copied(folder.path());
+    let git = |words: &[&str]| {
+        let mut command = Command::new("git");
+        // Nothing of this host's configuration.
+        command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+        String::from_utf8(run(command.arg("-C").arg(&copy).args(words)).stdout).unwrap()
+    };
+    git(&["init", "--quiet"]);
+    git(&["config", "user.name", "a"]);
+    git(&["config", "user.email", "a@example.invalid"]);
+    git(&["add", "--all"]);
+    git(&["commit", "--quiet", "--message", "first"]);
+    let refused = |why: &str| {
+        let tagged = release(&copy, &["tag"]);
+        let said = String::from_utf8_lossy(&tagged.stderr).into_owned();
+        assert!(!tagged.status.success() && said.contains(why), "{said}");
+        assert_eq!(git(&["tag"]), "");
+    };
+    let number = env!("CARGO_PKG_VERSION");
+    let log = fs::read_to_string(copy.join("CHANGELOG.md")).unwrap();
+    // Another version, whose number has ours in it.
+    fs::write(copy.join("CHANGELOG.md"), log.replace(&format!("## {number} "), &format!("## 1{number} ")))
+        .unwrap();
+    refused("not committed");
+    git(&["commit", "--quiet", "--all", "--message", "second"]);
+    refused("has no version");
+    git(&["reset", "--quiet", "--hard", "HEAD~1"]);
+    let tagged = release(&copy, &["tag"]);
+    assert!(tagged.status.success(), "{tagged:?}");
+    assert_eq!(git(&["tag", "--points-at", "HEAD"]), format!("v{number}\n"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use tests::{
     server::program,
 };
 
-use super::made::{package, run};
+use super::made::{has_all_licences, package, run};
 
 /// Five lines of Python, and what they are told: where to log in, and what the site says then.
 const FIVE_LINES: &str = r#"
@@ -79,6 +79,9 @@ print(pstore.__file__, pstore.Host().version())
     // The client that was installed, with the program that was installed with it, though it is not in PATH.
     assert!(told.starts_with(environment.folder.path().to_str().unwrap()), "{told}");
     assert!(told.contains(version.trim()), "{told}");
+    let line = "import importlib.metadata as m; print([p.read_text() for p in m.files('pstore') if p.name == 'THIRD-PARTY'][0])";
+    let licences = run(environment.on("a", "python").args(["-c", line])).stdout;
+    has_all_licences(&String::from_utf8(licences).unwrap());
     // It goes as it came.
     run(environment.on("a", "python").args([
         "-m",

@@ -1,6 +1,6 @@
 //! This test types the commands of the page for newcomers one after another: they print what it says.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{fs, path::Path};
 
 use tests::{
     page::{Hosts, Page},
@@ -33,7 +33,6 @@ async fn the_page_for_newcomers_says_what_happens() {
         let home = work.path().join(host);
         fs::create_dir(&home).unwrap();
         fs::write(home.join("agent"), shown(&text, "agent")).unwrap();
-        fs::set_permissions(home.join("agent"), fs::Permissions::from_mode(0o755)).unwrap();
     }
     let meanings = vec![(ENDPOINT.to_owned(), server.endpoint().to_owned())];
     let mut hosts = Hosts::new(work.path(), meanings);
