@@ -1,4 +1,4 @@
-//! `Tool` joins what an agent is told of a tool with what carries it out.
+//! `Tool` joins the description of a tool, which agents read, with the function that carries the tool out.
 
 use std::{fmt, future::Future, pin::Pin};
 

@@ -1,5 +1,4 @@
-//! `Standing` is what somebody has who takes one snapshot after another of a mount and leaves its session as it is: the
-//! snapshot before, as if it were the one below.
+//! `Standing` remembers the last checkpoint that was taken of a mount, as if it were the snapshot below.
 //!
 //! So each snapshot is made of what has changed since the one before, whatever the mount was mounted from. It holds for the
 //! end of the next epoch alone: another freeze in between forgets what was cut off of files before it.

@@ -1,4 +1,4 @@
-//! `Chronicle` notes which files are made, written to and removed, in order, for whoever asks.
+//! `Chronicle` is the log of file events of a mount: which files were created, written to and removed, in order.
 //!
 //! ```text
 //! file  = "pstore/chronicle/1\n" id u32 · number of the note before the first u64 · frame*

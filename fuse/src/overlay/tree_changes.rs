@@ -1,4 +1,4 @@
-//! `Changed` says what became of the snapshot below: what a commit stores, found by the nodes that were changed alone.
+//! `Changed` lists what has changed since the snapshot below, for a commit; it looks at changed nodes alone.
 //!
 //! What was changed in place is put in its place. What was moved or is new is listed whole, at its new path; where it
 //! was, it is removed. A node of several names is put at all of them: the first in order is the file, the others link to it.

@@ -1,4 +1,5 @@
-//! Checkpoints of a file system: each is what a commit of all its changes would be, and no event is missing.
+//! `checkpoint` takes checkpoints of a file system: each is what a commit of all its changes would be, and no event is
+//! missing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
