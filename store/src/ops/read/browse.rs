@@ -227,10 +227,10 @@ async fn write_content<W: Write + Send + 'static>(
     (extents, pieces): (Vec<Extent>, Vec<Piece>),
     out: (W, PathBuf),
 ) -> Result<()> {
-    let whereabouts = Arc::new(followed(store, record, Rules::ALL));
+    let relocator = Arc::new(followed(store, record, Rules::ALL));
     let (sender, receiver) = mpsc::channel(WINDOWS_WAITING);
     let writer = blocking(move || write_extents(&extents, receiver, out));
-    let mut windows = std::pin::pin!(chunk_stream::windows((store.clone(), whereabouts), pieces.into_iter()));
+    let mut windows = std::pin::pin!(chunk_stream::windows((store.clone(), relocator), pieces.into_iter()));
     let feeder = async {
         while let Some(window) = windows.next().await {
             // The writer has stopped; its error says why.
