@@ -57,6 +57,10 @@ class Pstore(Peer):
     def snapshot(self, source: Path) -> Cost:
         return self.run("snapshot", source, PROFILE, "--chrome-major", "131", "--force", "--check", "none", "--json")
 
+    def examined(self, source: Path) -> Cost:
+        """A snapshot whose databases are examined, as pstore does without an option."""
+        return self.run("snapshot", source, PROFILE, "--chrome-major", "131", "--force", "--json")
+
     def restore(self, target: Path) -> Cost:
         return self.run("restore", PROFILE, target, "--json")
 

@@ -15,7 +15,7 @@ use crate::{
     inventory::Inventory,
     leveldb,
     profile_dir::ProfileDir,
-    session_cookies::lasting::{self, Changed, Lasting},
+    session_cookies::lasting::{self, ChangedCookies, Lasting},
     sqlite::{self, Means},
 };
 
@@ -46,7 +46,7 @@ pub(crate) enum CheckResult {
     Storage(PathBuf, Storage),
     Cookies(PathBuf, SoughtCookies),
     Origins(PathBuf, SoughtOrigins),
-    SessionCookies(PathBuf, Changed),
+    SessionCookies(PathBuf, ChangedCookies),
 }
 
 impl CheckJob {
@@ -122,7 +122,9 @@ impl CheckJob {
             Self::Origins(_, names) => {
                 CheckResult::Origins(path, SoughtOrigins::unread(names.len(), &why(state)))
             }
-            Self::SessionCookies(..) => CheckResult::SessionCookies(path, Changed::unread(&why(state))),
+            Self::SessionCookies(..) => {
+                CheckResult::SessionCookies(path, ChangedCookies::unread(&why(state)))
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `cookies` counts a browser's cookies by their encryption, which decides where they can be read.
+//! `cookies` looks into the cookie databases that an examination has copied: it counts cookies by their encryption,
+//! which decides where they can be read.
 //!
 //! `v10` is encrypted with a key that every Chrome on Linux has, `v11` with one from the
 //! desktop's keyring: on another host those are lost.

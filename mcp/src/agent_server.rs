@@ -16,7 +16,7 @@ use store::ErrorKind;
 use tokio::{runtime::Handle, sync::Semaphore, task::JoinError};
 
 use crate::{
-    answer::{Told, failed},
+    answer::{ToolAnswer, failed},
     call::Call,
     progress::CallObserver,
     tool::{Effect, Tool},
@@ -97,7 +97,7 @@ impl AgentServer {
         tool: &'static Tool,
         mut arguments: JsonObject,
         context: RequestContext<RoleServer>,
-    ) -> Result<Told, Failure> {
+    ) -> Result<ToolAnswer, Failure> {
         let directory = self.directory(&mut arguments).await?;
         let interrupt = Interrupt::new();
         let observer = Arc::new(CallObserver::new(Arc::clone(&self.engine.observer)));
@@ -149,7 +149,7 @@ impl AgentServer {
     }
 }
 
-fn joined(ended: Result<Result<Told, Failure>, JoinError>) -> Result<Told, Failure> {
+fn joined(ended: Result<Result<ToolAnswer, Failure>, JoinError>) -> Result<ToolAnswer, Failure> {
     ended.unwrap_or_else(|error| Err(Failure::internal(format!("the call was cut short: {error}"))))
 }
 

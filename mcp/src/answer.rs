@@ -7,13 +7,13 @@ use serde_json::Value;
 
 /// The outcome of a tool, as a document and as the same document in text, for clients that hand on only that.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct ToolAnswer {
     document: Value,
     /// In the order of the fields, which begins with what matters.
     text: String,
 }
 
-impl Told {
+impl ToolAnswer {
     pub(crate) fn new(outcome: &impl Serialize) -> Result<Self, Failure> {
         let unwritable = |error| Failure::internal(format!("the outcome cannot be written: {error}"));
         let document = serde_json::to_value(outcome).map_err(unwritable)?;
@@ -22,8 +22,8 @@ impl Told {
     }
 }
 
-impl From<Told> for CallToolResult {
-    fn from(told: Told) -> Self {
+impl From<ToolAnswer> for CallToolResult {
+    fn from(told: ToolAnswer) -> Self {
         let mut result = Self::success(vec![ContentBlock::text(told.text)]);
         result.structured_content = Some(told.document);
         result

@@ -1,4 +1,4 @@
-//! `Tool` joins what an agent is told of a tool with what carries it out.
+//! `Tool` joins the description of a tool, which agents read, with the function that carries the tool out.
 
 use std::{fmt, future::Future, pin::Pin};
 
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{answer::Told, call::Call};
+use crate::{answer::ToolAnswer, call::Call};
 
 /// What a tool does to the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Effect {
     }
 }
 
-type Doing = Pin<Box<dyn Future<Output = Result<Told, Failure>> + Send>>;
+type Doing = Pin<Box<dyn Future<Output = Result<ToolAnswer, Failure>> + Send>>;
 
 /// One tool.
 pub(crate) struct Tool {
@@ -76,7 +76,7 @@ impl Tool {
                     Failure::usage(format!("these are not the arguments of {name}: {error}"))
                         .hint(format!("call {name} with the arguments that its input schema has"))
                 })?;
-                Told::new(&run(call, input).await?)
+                ToolAnswer::new(&run(call, input).await?)
             })
         };
         Self { definition, effect, run: Box::new(run) }

@@ -1,4 +1,4 @@
-//! `page` shows the description of all routes to people: one self-contained page.
+//! `page` makes one self-contained page of the description of all routes, for people.
 
 use std::fmt::Write;
 

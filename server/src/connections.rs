@@ -20,12 +20,12 @@ use tokio::{
 use tower_service::Service;
 
 use crate::{
+    concurrency_limit::{ConcurrencyLimit, Permit},
     delivery::Delivery,
     dispatch,
     listen::{Connection, Listener},
     peer::Peer,
     problem::Refusal,
-    room::{Room, Taken},
     server_state::Server,
     stall_guard::{Sending, StallGuard},
     tls::{Certified, Tls},
@@ -60,7 +60,7 @@ pub(crate) async fn serve(
     let router = dispatch::router(server);
     // Every connection has a receiver, and drops it when it has ended.
     let (end, ended) = watch::channel(());
-    let (room, shares) = (Arc::new(Semaphore::new(most)), Room::new("connections", most));
+    let (room, shares) = (Arc::new(Semaphore::new(most)), ConcurrencyLimit::new("connections", most));
     let mut stopped = std::pin::pin!(stopped);
     loop {
         let next = async {
@@ -109,7 +109,7 @@ fn most_connections() -> usize {
 }
 
 /// Takes a connection out of the share of the address, or the user, that it came from.
-fn share(shares: &Room, connection: &Connection) -> Result<Option<Taken>, Refusal> {
+fn share(shares: &ConcurrencyLimit, connection: &Connection) -> Result<Option<Permit>, Refusal> {
     connection.peer().network().map(|network| shares.take_as(network)).transpose()
 }
 

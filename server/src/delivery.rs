@@ -1,4 +1,4 @@
-//! `Delivery` undoes what an answer tells of, unless the answer is sent to its caller.
+//! `Delivery` undoes the change that an answer reports, unless the answer is sent to its caller.
 //!
 //! A caller that goes away before it has its answer never ends what was made for it: a mount would stay, and hold the lock.
 

@@ -17,13 +17,13 @@ use store::{ErrorKind, bucket::request_id, catalog::clock, name::Tenant};
 use crate::{
     audit::{Audit, REQUEST_ID},
     call::{Answer, Call, ChangeOf, NothingChanged},
+    concurrency_limit::Permit,
     credentials::Credentials,
     idempotency, kept_answers,
     observer::RequestObserver,
     peer::Peer,
     problem::Refusal,
     rates::Rates,
-    room::Taken,
     route::{Access, Route},
     routes,
     server_state::Server,
@@ -110,7 +110,7 @@ fn marked(mut response: Response<Body>, request_id: &str) -> Response<Body> {
 /// A request that may be carried out, and the room that it takes meanwhile.
 struct Admitted {
     call: Call,
-    room: Option<Taken>,
+    room: Option<Permit>,
 }
 
 /// Finds out who calls and whether it may, and reads all that it sends.

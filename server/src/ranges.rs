@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, header};
 
 /// The part of a file that a caller wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum RequestedRange {
     /// All of it.
     Whole,
     /// These bytes.
@@ -19,16 +19,16 @@ pub(crate) enum Wanted {
 
 /// The part that these headers ask for, of a file with this entity tag (in its quotes) and this size, which
 /// is not zero. Several parts at once, and units other than bytes, count as all of it.
-pub(crate) fn wanted(headers: &HeaderMap, tag: &str, size: u64) -> Wanted {
+pub(crate) fn wanted(headers: &HeaderMap, tag: &str, size: u64) -> RequestedRange {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     if text(header::IF_NONE_MATCH).is_some_and(|tags| names(tags, tag)) {
-        return Wanted::Nothing;
+        return RequestedRange::Nothing;
     }
     // Of something else than the caller has the beginning of, a part is of no use.
     if text(header::IF_RANGE).is_some_and(|had| had.trim() != tag) {
-        return Wanted::Whole;
+        return RequestedRange::Whole;
     }
-    text(header::RANGE).and_then(|range| part(range, size)).unwrap_or(Wanted::Whole)
+    text(header::RANGE).and_then(|range| part(range, size)).unwrap_or(RequestedRange::Whole)
 }
 
 /// Whether a list of entity tags has this one; `*` has all.
@@ -36,7 +36,7 @@ pub(crate) fn names(tags: &str, tag: &str) -> bool {
     tags.split(',').map(str::trim).any(|one| one == "*" || one.trim_start_matches("W/") == tag)
 }
 
-fn part(range: &str, size: u64) -> Option<Wanted> {
+fn part(range: &str, size: u64) -> Option<RequestedRange> {
     let (first, last) = range.trim().strip_prefix("bytes=")?.split_once('-')?;
     let number = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
         // What does not fit is more than there is.
@@ -54,7 +54,7 @@ fn part(range: &str, size: u64) -> Option<Wanted> {
     if !first.is_empty() && !last.is_empty() && number(last)? < start {
         return None;
     }
-    Some(if start < end { Wanted::Part(start..end) } else { Wanted::Beyond })
+    Some(if start < end { RequestedRange::Part(start..end) } else { RequestedRange::Beyond })
 }
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    fn of(lines: &[(header::HeaderName, &str)]) -> Wanted {
+    fn of(lines: &[(header::HeaderName, &str)]) -> RequestedRange {
         let pairs = lines.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap()));
         wanted(&pairs.collect(), "\"abc\"", 100)
     }
@@ -71,35 +71,35 @@ mod tests {
     #[test]
     fn a_part_is_counted_from_either_end() {
         for (range, wanted) in [
-            ("bytes=0-9", Wanted::Part(0..10)),
-            ("bytes=90-", Wanted::Part(90..100)),
-            ("bytes=90-1000", Wanted::Part(90..100)),
-            ("bytes=-10", Wanted::Part(90..100)),
-            ("bytes=-1000", Wanted::Part(0..100)),
-            ("bytes=99-99", Wanted::Part(99..100)),
-            ("bytes=100-", Wanted::Beyond),
-            ("bytes=-0", Wanted::Beyond),
-            ("bytes=99999999999999999999-", Wanted::Beyond),
-            ("bytes=9-0", Wanted::Whole),
-            ("bytes=0-1,5-6", Wanted::Whole),
-            ("bytes=-", Wanted::Whole),
-            ("bytes=a-b", Wanted::Whole),
-            ("lines=0-9", Wanted::Whole),
+            ("bytes=0-9", RequestedRange::Part(0..10)),
+            ("bytes=90-", RequestedRange::Part(90..100)),
+            ("bytes=90-1000", RequestedRange::Part(90..100)),
+            ("bytes=-10", RequestedRange::Part(90..100)),
+            ("bytes=-1000", RequestedRange::Part(0..100)),
+            ("bytes=99-99", RequestedRange::Part(99..100)),
+            ("bytes=100-", RequestedRange::Beyond),
+            ("bytes=-0", RequestedRange::Beyond),
+            ("bytes=99999999999999999999-", RequestedRange::Beyond),
+            ("bytes=9-0", RequestedRange::Whole),
+            ("bytes=0-1,5-6", RequestedRange::Whole),
+            ("bytes=-", RequestedRange::Whole),
+            ("bytes=a-b", RequestedRange::Whole),
+            ("lines=0-9", RequestedRange::Whole),
         ] {
             assert_eq!(of(&[(header::RANGE, range)]), wanted, "{range}");
         }
-        assert_eq!(of(&[]), Wanted::Whole);
+        assert_eq!(of(&[]), RequestedRange::Whole);
     }
 
     #[test]
     fn a_tag_decides_whether_anything_is_sent() {
         use header::{IF_NONE_MATCH, IF_RANGE, RANGE};
-        assert_eq!(of(&[(IF_NONE_MATCH, "\"x\", \"abc\"")]), Wanted::Nothing);
-        assert_eq!(of(&[(IF_NONE_MATCH, "*")]), Wanted::Nothing);
-        assert_eq!(of(&[(IF_NONE_MATCH, "\"x\"")]), Wanted::Whole);
-        assert_eq!(of(&[(IF_RANGE, "\"abc\""), (RANGE, "bytes=5-")]), Wanted::Part(5..100));
+        assert_eq!(of(&[(IF_NONE_MATCH, "\"x\", \"abc\"")]), RequestedRange::Nothing);
+        assert_eq!(of(&[(IF_NONE_MATCH, "*")]), RequestedRange::Nothing);
+        assert_eq!(of(&[(IF_NONE_MATCH, "\"x\"")]), RequestedRange::Whole);
+        assert_eq!(of(&[(IF_RANGE, "\"abc\""), (RANGE, "bytes=5-")]), RequestedRange::Part(5..100));
         for other in ["\"x\"", "W/\"abc\"", "Tue, 17 Nov 2026 00:00:00 GMT"] {
-            assert_eq!(of(&[(IF_RANGE, other), (RANGE, "bytes=5-")]), Wanted::Whole, "{other}");
+            assert_eq!(of(&[(IF_RANGE, other), (RANGE, "bytes=5-")]), RequestedRange::Whole, "{other}");
         }
     }
 }

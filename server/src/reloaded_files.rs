@@ -29,10 +29,10 @@ pub(crate) struct ReloadedFiles<T> {
     what: &'static str,
     paths: Vec<PathBuf>,
     read: Box<dyn Fn() -> Result<T, Failure> + Send + Sync>,
-    kept: Mutex<Kept<T>>,
+    kept: Mutex<CachedValue<T>>,
 }
 
-struct Kept<T> {
+struct CachedValue<T> {
     /// The last state of the files that was looked at, whether it could be read or not.
     stamps: Vec<Option<Stamp>>,
     /// Whether every later change leaves a trace in the stamps.
@@ -72,7 +72,7 @@ impl<T> ReloadedFiles<T> {
     ) -> Result<Self, Failure> {
         // What changes while it is read has another stamp, or is too new to be trusted: it is read again.
         let (stamps, is_settled) = stamps(&paths);
-        let kept = Kept { stamps, is_settled, value: Arc::new(read()?), is_in_order: true };
+        let kept = CachedValue { stamps, is_settled, value: Arc::new(read()?), is_in_order: true };
         Ok(Self { what, paths, read: Box::new(read), kept: Mutex::new(kept) })
     }
 

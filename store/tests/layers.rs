@@ -1,5 +1,6 @@
 //! These tests read the source of the workspace: a module imports only from those to its right in the drawing in
-//! `lib.rs`, in no crate do files import one another in a circle, and no file is long.
+//! `lib.rs`, in no crate do files import one another in a circle, no file is long, and each begins with a sentence
+//! about it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -101,21 +102,66 @@ fn no_files_import_one_another_in_a_circle() {
     assert!(circles.is_empty(), "{}", circles.join("\n"));
 }
 
+/// Where people write code, in any language.
+const WRITTEN: &[&str] = &[
+    "store",
+    "capture",
+    "fuse",
+    "engine",
+    "mcp",
+    "server",
+    "volumes",
+    "cli",
+    "fuzz",
+    "tests",
+    "clients",
+    "benches",
+    "scripts",
+    "integrations",
+];
+
 /// Tests count as well: a long file of them has more than one subject.
 #[test]
 fn no_file_is_longer_than_a_reader_keeps_in_mind() {
-    let (mut seen, mut long) = (0, Vec::new());
-    for folder in ["store", "capture", "fuse", "engine", "mcp", "server", "volumes", "cli", "fuzz", "tests"] {
-        for (path, text) in rust_files(&workspace().join(folder)) {
-            seen += 1;
-            let lines = text.lines().count();
-            if lines > MOST_LINES {
-                long.push(format!("{} has {lines} lines", path.display()));
-            }
+    let written = written();
+    assert!(written.len() > 900, "only {} files were read", written.len());
+    let long = written.iter().filter(|(_, text)| text.lines().count() > MOST_LINES);
+    let long: Vec<String> = long.map(|(path, text)| lines_of(path, text)).collect();
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+fn lines_of(path: &Path, text: &str) -> String {
+    format!("{} has {} lines", path.display(), text.lines().count())
+}
+
+/// Who looks for something reads names and headers first.
+#[test]
+fn every_file_begins_with_a_sentence_about_it() {
+    let mut silent = Vec::new();
+    for (path, text) in written().iter().filter(|(_, text)| !text.is_empty()) {
+        let header: Option<Vec<&str>> = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("rs") => Some(text.lines().map_while(|line| line.strip_prefix("//! ")).collect()),
+            Some("py") => text.strip_prefix("\"\"\"").map(|text| text.lines().take(1).collect()),
+            _ => continue,
+        };
+        let header = header.unwrap_or_default().join(" ");
+        if header.split_whitespace().count() < 3 || !header.contains(['.', ':']) {
+            silent.push(path.display().to_string());
         }
     }
-    assert!(seen > 500, "only {seen} files were read");
-    assert!(long.is_empty(), "{}", long.join("\n"));
+    assert!(silent.is_empty(), "{}", silent.join("\n"));
+}
+
+/// Every file of code, with its text. Scripts have no ending; they are known by how they begin.
+fn written() -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for folder in WRITTEN {
+        let files = files_with(&workspace().join(folder), &["rs", "py", "js", "mjs", ""]);
+        found.extend(
+            files.into_iter().filter(|(path, text)| path.extension().is_some() || text.starts_with("#!")),
+        );
+    }
+    found
 }
 
 fn workspace() -> &'static Path {
@@ -129,16 +175,26 @@ fn sources() -> Vec<PathBuf> {
     SOURCES.iter().map(|source| workspace().join(source)).chain(rooms).collect()
 }
 
-/// Every file of Rust below a folder, with its text; what is built does not count.
+/// Every file of Rust below a folder, with its text.
 fn rust_files(folder: &Path) -> Vec<(PathBuf, String)> {
+    files_with(folder, &["rs"])
+}
+
+/// Every text below a folder whose name ends like this; what is built or installed does not count.
+fn files_with(folder: &Path, endings: &[&str]) -> Vec<(PathBuf, String)> {
     let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let path = entry.path();
-            if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+            let name = entry.file_name();
+            if path.is_dir() && name != "target" && name != "node_modules" {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&path).expect("readable");
+                continue;
+            }
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            if endings.contains(&ending)
+                && let Ok(text) = fs::read_to_string(&path)
+            {
                 found.push((path, text));
             }
         }

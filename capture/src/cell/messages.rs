@@ -12,7 +12,7 @@ use crate::{
     db_state::{DbState, brief, path_as_bytes},
     expect::search::{SoughtCookies, SoughtOrigins},
     leveldb::{self, Notes},
-    session_cookies::lasting::Changed,
+    session_cookies::lasting::ChangedCookies,
     sqlite::{self, Depth},
 };
 
@@ -50,7 +50,7 @@ pub(super) enum Answer {
     Storage(usize, Storage),
     Cookies(usize, SoughtCookies),
     Origins(usize, SoughtOrigins),
-    SessionCookies(usize, Changed),
+    SessionCookies(usize, ChangedCookies),
     /// One of those that were begun needs more memory than there is for all of them.
     OutOfMemory,
     /// It cannot begin, and why.

@@ -1,4 +1,4 @@
-//! `HeldCookies` are the cookies that a browser had when it wrote them, for a look whether a capture beside it has each.
+//! `HeldCookies` lists the cookies that a running browser has, so that a capture beside it is compared with them.
 //!
 //! A site that replaces a cookie makes Chrome take the old one away and set the new one. If Chrome writes between the
 //! two, its database has neither, and a capture of that moment logs somebody out whom the site knows. So the browser is

@@ -75,7 +75,7 @@ impl Users {
     }
 }
 
-struct Seen {
+struct ObservedProcess {
     stat: Stat,
     arguments: Arguments,
     is_chrome: bool,
@@ -93,7 +93,7 @@ struct Seen {
 pub fn users(directory: &Path) -> io::Result<Users> {
     let user_data_dir = UserDataDir::of(directory)?;
     let lock = Lock::read(directory).filter(Lock::is_of_this_host).map(|lock| lock.pid);
-    let seen: BTreeMap<u32, Seen> = process::all()
+    let seen: BTreeMap<u32, ObservedProcess> = process::all()
         .into_iter()
         .filter(|pid| *pid != std::process::id())
         .filter_map(|pid| Some((pid, user_data_dir.look_at(pid)?)))
@@ -133,7 +133,7 @@ pub fn users(directory: &Path) -> io::Result<Users> {
     Ok(users)
 }
 
-impl Seen {
+impl ObservedProcess {
     fn is_browser(&self, has_lock: bool) -> bool {
         let uses_files = self.files.as_ref().is_some_and(|files| files.any);
         let started_on_it = self.is_chrome && (self.named || self.beside && uses_files);
@@ -148,9 +148,9 @@ impl Seen {
     }
 }
 
-fn children(seen: &BTreeMap<u32, Seen>, browsers: &BTreeSet<u32>) -> BTreeSet<u32> {
+fn children(seen: &BTreeMap<u32, ObservedProcess>, browsers: &BTreeSet<u32>) -> BTreeSet<u32> {
     let own_line = process::own_line();
-    let belongs = |pid: &u32, process: &Seen| {
+    let belongs = |pid: &u32, process: &ObservedProcess| {
         let orphan =
             process.named && process.arguments.is_child && process.is_chrome && process.is_credible();
         let mut ancestors = BTreeSet::new();
@@ -197,7 +197,7 @@ impl UserDataDir {
     }
 
     /// `None` for a process that has ended, and for the kernel's own.
-    fn look_at(&self, pid: u32) -> Option<Seen> {
+    fn look_at(&self, pid: u32) -> Option<ObservedProcess> {
         let stat = process::stat(pid)?;
         let line = process::command_line(pid);
         if line.is_empty() {
@@ -222,7 +222,7 @@ impl UserDataDir {
             return None;
         }
         let may_write = process::real_user(pid).is_none_or(|user| self.may_write(user));
-        Some(Seen { stat, arguments, is_chrome, named, beside, may_write, files })
+        Some(ObservedProcess { stat, arguments, is_chrome, named, beside, may_write, files })
     }
 
     fn may_write(&self, user: u32) -> bool {

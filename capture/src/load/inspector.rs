@@ -16,7 +16,7 @@ use crate::{
     db_state::Deadline,
     examination::{self, Isolation, Options, Scope},
     marker::Marker,
-    session_cookies::{self, Kept},
+    session_cookies::{self, KeptCookies},
     sqlite::Depth,
 };
 
@@ -32,11 +32,11 @@ pub(super) struct LoadInspector {
     keep_session_cookies: Option<u64>,
     /// How the snapshot came to be loaded for this Chrome, if it is an older one's.
     upgrade: Option<String>,
-    found: Mutex<Found>,
+    found: Mutex<LoadFindings>,
 }
 
 #[derive(Debug, Default)]
-struct Found {
+struct LoadFindings {
     warnings: Vec<String>,
     transforms: Vec<String>,
 }
@@ -109,18 +109,18 @@ impl Inspector for LoadInspector {
             let marker = Marker { fallback: None, transforms: transforms.clone() };
             marker.write(directory).map_err(|error| Error::io("cannot mark", directory, error))?;
         }
-        *self.found.lock() = Found { warnings, transforms };
+        *self.found.lock() = LoadFindings { warnings, transforms };
         Ok(())
     }
 }
 
 /// Makes session cookies outlive the browser's next start.
-pub fn keep_session_cookies(directory: &Path, now_ms: u64, isolation: &Isolation) -> Kept {
+pub fn keep_session_cookies(directory: &Path, now_ms: u64, isolation: &Isolation) -> KeptCookies {
     match Scratch::make(&std::env::temp_dir(), scratch::Kind::Check) {
         Ok(scratch) => session_cookies::keep(directory, now_ms, isolation, scratch.path()),
         Err(error) => {
             let warnings = vec![format!("session cookies are not kept: {error}")];
-            Kept { changed: Vec::new(), warnings }
+            KeptCookies { changed: Vec::new(), warnings }
         }
     }
 }

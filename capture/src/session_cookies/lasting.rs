@@ -23,12 +23,12 @@ pub(crate) struct Lasting {
 /// How many cookies were changed, or why none was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Changed {
+pub(crate) struct ChangedCookies {
     pub cookies: u64,
     pub problem: Option<String>,
 }
 
-impl Changed {
+impl ChangedCookies {
     pub(crate) fn unread(why: &str) -> Self {
         Self { cookies: 0, problem: Some(brief(why)) }
     }
@@ -40,11 +40,11 @@ impl Changed {
 }
 
 /// In the cell: changes a copy, which becomes a file of the scratch directory.
-pub(crate) fn change(dir: &ProfileDir, path: &Path, lasting: &Lasting, means: Means<'_>) -> Changed {
+pub(crate) fn change(dir: &ProfileDir, path: &Path, lasting: &Lasting, means: Means<'_>) -> ChangedCookies {
     let to = means.scratch.join(&lasting.name);
     match sqlite::edit(dir, path, &to, means, |connection| make_lasting(connection, lasting.expires_utc)) {
-        Ok(cookies) => Changed { cookies: cookies as u64, problem: None },
-        Err(why) => Changed::unread(&why),
+        Ok(cookies) => ChangedCookies { cookies: cookies as u64, problem: None },
+        Err(why) => ChangedCookies::unread(&why),
     }
 }
 

@@ -20,7 +20,7 @@ use std::{
 use rustix::fs::OFlags;
 use store::tree::root_dir::RootDir;
 
-use self::lasting::{Changed, Lasting};
+use self::lasting::{ChangedCookies, Lasting};
 use crate::{
     check_job::{CheckJob, CheckResult},
     chrome::{cookie_databases, replace},
@@ -44,7 +44,7 @@ const MOST_TIME: Duration = Duration::from_secs(60);
 
 /// The outcome for one profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptCookies {
     /// The databases that were changed, below the directory.
     pub changed: Vec<PathBuf>,
     /// Those whose session cookies Chrome will drop, and why.
@@ -53,10 +53,10 @@ pub struct Kept {
 
 /// Changes the databases of cookies below `directory`, on which nothing runs yet. What cannot be changed is left as it
 /// is, with a warning: a profile whose session cookies are dropped is better than none.
-pub fn keep(directory: &Path, now_ms: u64, isolation: &Isolation, scratch: &Path) -> Kept {
+pub fn keep(directory: &Path, now_ms: u64, isolation: &Isolation, scratch: &Path) -> KeptCookies {
     let lapses_ms = i64::try_from(now_ms).unwrap_or(i64::MAX).saturating_add(LASTS_MS);
     let expires_utc = lapses_ms.saturating_add(MS_FROM_1601_TO_1970).saturating_mul(1000);
-    let mut kept = Kept::default();
+    let mut kept = KeptCookies::default();
     for (at, path) in cookie_databases(directory).into_iter().enumerate() {
         let Ok(path) = path.strip_prefix(directory) else { continue };
         let lasting = Lasting { expires_utc, name: format!("kept-{at}") };
@@ -93,8 +93,8 @@ fn keep_one(
         Isolation::InProcess => vec![jobs[0].check(&ProfileDir::open(directory).map_err(failed)?, means)],
     };
     match found.into_iter().next() {
-        Some(CheckResult::SessionCookies(_, Changed { problem: Some(problem), .. })) => Err(problem),
-        Some(CheckResult::SessionCookies(_, Changed { cookies: 1.., .. })) => {
+        Some(CheckResult::SessionCookies(_, ChangedCookies { problem: Some(problem), .. })) => Err(problem),
+        Some(CheckResult::SessionCookies(_, ChangedCookies { cookies: 1.., .. })) => {
             let root = RootDir::open(directory).map_err(|error| error.to_string())?;
             put(&root, path, &changed).map_err(failed)?;
             Ok(true)
@@ -155,7 +155,7 @@ mod tests {
         rows.unwrap().map(Result::unwrap).collect()
     }
 
-    fn kept(directory: &Path) -> Kept {
+    fn kept(directory: &Path) -> KeptCookies {
         let scratch = tempfile::tempdir().unwrap();
         keep(directory, NOW_MS, &Isolation::InProcess, scratch.path())
     }
@@ -167,12 +167,12 @@ mod tests {
         database(&path, &[("a.test", "sid", 0, 0), ("a.test", "other", 1, 77), (NOBODY, "written", 0, 0)]);
         assert_eq!(
             kept(dir.path()),
-            Kept { changed: vec!["Default/Network/Cookies".into()], warnings: vec![] }
+            KeptCookies { changed: vec!["Default/Network/Cookies".into()], warnings: vec![] }
         );
         let expected = [("other", 1, 1, 77), ("sid", 1, 1, EXPIRES), ("written", 0, 0, 0)];
         assert_eq!(rows(&path), expected.map(|(name, a, b, c)| (name.to_owned(), a, b, c)));
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
-        assert_eq!(kept(dir.path()), Kept::default(), "there are none any more");
+        assert_eq!(kept(dir.path()), KeptCookies::default(), "there are none any more");
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
             fs::create_dir(dir.path().join(profile)).unwrap();
             fs::File::create(dir.path().join(profile).join("Cookies")).unwrap().set_len(len).unwrap();
         }
-        let Kept { changed, warnings } = kept(dir.path());
+        let KeptCookies { changed, warnings } = kept(dir.path());
         assert!(
             changed.is_empty() && warnings.len() == 1 && warnings[0].contains("more than 512 MiB"),
             "{warnings:?}"
@@ -237,7 +237,7 @@ mod tests {
             .execute_batch("PRAGMA journal_mode = WAL; INSERT INTO cookies VALUES ('b.test', 'b', 0, 0, 0)")
             .unwrap();
         let before = [fs::read(&damaged).unwrap(), fs::read(&unfinished).unwrap()];
-        let Kept { changed, warnings } = kept(dir.path());
+        let KeptCookies { changed, warnings } = kept(dir.path());
         assert!(changed.is_empty() && warnings.len() == 2, "{changed:?} {warnings:?}");
         assert!(
             warnings.iter().any(|text| text.contains("Profile 1/Cookies") && text.contains("not finished"))
@@ -252,7 +252,7 @@ mod tests {
         symlink(outside.path(), dir.path().join("Default")).unwrap();
         fs::create_dir(dir.path().join("Profile 1")).unwrap();
         symlink(outside.path().join("Cookies"), dir.path().join("Profile 1/Cookies")).unwrap();
-        assert_eq!(kept(dir.path()), Kept::default());
+        assert_eq!(kept(dir.path()), KeptCookies::default());
         assert_eq!(rows(&outside.path().join("Cookies"))[0].1, 0);
     }
 }

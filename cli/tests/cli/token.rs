@@ -1,4 +1,4 @@
-//! Tokens for callers of the server.
+//! These tests make tokens for callers of the server.
 
 use crate::test_host::TestHost;
 

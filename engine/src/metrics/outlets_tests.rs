@@ -19,11 +19,11 @@ use crate::{
     verbs::{init::InitRequest, snapshot::SnapshotRequest},
 };
 
-struct Place {
+struct TestHost {
     folder: TempDir,
 }
 
-impl Place {
+impl TestHost {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let place = Self { folder };
@@ -67,13 +67,13 @@ impl Place {
     }
 }
 
-fn textfile_setting(place: &Place) -> String {
+fn textfile_setting(place: &TestHost) -> String {
     format!("metrics_textfile = \"{}\"", place.path("textfiles").display())
 }
 
 #[tokio::test]
 async fn a_textfile_has_the_counts_of_all_processes() {
-    let place = Place::new().await;
+    let place = TestHost::new().await;
     for round in 0..3 {
         let engine = place.process(&textfile_setting(&place));
         fs::write(place.path("profile/notes"), format!("round {round}")).unwrap();
@@ -103,7 +103,7 @@ async fn a_textfile_has_the_counts_of_all_processes() {
 
 #[tokio::test]
 async fn many_processes_write_one_textfile_and_none_is_lost() {
-    let place = Arc::new(Place::new().await);
+    let place = Arc::new(TestHost::new().await);
     let mut tasks = Vec::new();
     for _ in 0..8 {
         let engine = place.process(&textfile_setting(&place));
@@ -129,7 +129,7 @@ async fn many_processes_write_one_textfile_and_none_is_lost() {
 
 #[tokio::test]
 async fn a_textfile_that_cannot_be_written_fails_nothing_and_loses_nothing() {
-    let place = Place::new().await;
+    let place = TestHost::new().await;
     let engine = place.process(&format!("metrics_textfile = \"{}\"", place.path("missing").display()));
     assert!(!place.capture(&engine, &place.path("nowhere")).await);
     engine.leave_metrics().await;
@@ -141,7 +141,7 @@ async fn a_textfile_that_cannot_be_written_fails_nothing_and_loses_nothing() {
 
 #[tokio::test]
 async fn a_profile_has_no_series_where_that_is_switched_off() {
-    let place = Place::new().await;
+    let place = TestHost::new().await;
     for (setting, is_there) in [("metrics_profiles = 0", false), ("", true)] {
         let engine = place.process(&format!("{}\n{setting}", textfile_setting(&place)));
         fs::write(place.path("profile/notes"), format!("round {is_there}")).unwrap();
@@ -164,7 +164,7 @@ fn counted(engine: &Engine, outcome: &str) -> u64 {
 
 #[tokio::test]
 async fn reports_are_folded_once_whoever_folds() {
-    let place = Place::new().await;
+    let place = TestHost::new().await;
     let servers = [place.process(REPORTS), place.process(REPORTS)];
     servers.iter().for_each(|server| server.metrics.serve_totals());
     let store = servers[0].store(Purpose::Change).await.unwrap();
@@ -193,7 +193,7 @@ async fn reports_are_folded_once_whoever_folds() {
 
 #[tokio::test]
 async fn a_server_tells_its_own_counts_once_before_and_after_they_are_folded() {
-    let place = Place::new().await;
+    let place = TestHost::new().await;
     let server = place.process(REPORTS);
     server.metrics.serve_totals();
     let store = server.store(Purpose::Change).await.unwrap();
@@ -212,7 +212,7 @@ async fn a_server_tells_its_own_counts_once_before_and_after_they_are_folded() {
 
 #[tokio::test]
 async fn what_cannot_be_reported_waits_on_the_host_and_is_reported_by_the_next_program() {
-    let place = Place::new().await;
+    let place = TestHost::new().await;
     let (store, away) = (place.path("store"), place.path("away"));
     fs::rename(&store, &away).unwrap();
     fs::write(&store, "no directory").unwrap();
@@ -238,7 +238,7 @@ async fn what_cannot_be_reported_waits_on_the_host_and_is_reported_by_the_next_p
 /// A server that dies after it has stored the totals leaves reports that are counted already.
 #[tokio::test]
 async fn a_report_that_was_counted_is_removed_and_not_counted_again() {
-    let place = Place::new().await;
+    let place = TestHost::new().await;
     let program = place.process(REPORTS);
     assert!(place.capture(&program, &place.path("profile")).await);
     program.leave_metrics().await;

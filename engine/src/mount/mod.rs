@@ -1,7 +1,6 @@
 //! `mount` has the machinery of mounts: the sessions of this host, the mounts made of them, and the daemons
 //! that serve them.
 
-mod alone;
 mod assembly;
 mod autosave;
 pub mod call;
@@ -21,6 +20,7 @@ pub mod sessions;
 mod upkeep;
 mod watch;
 pub(crate) mod wip;
+mod without_store;
 
 pub use choice::Notes;
 pub use destination::DestinationRequest;

@@ -32,7 +32,7 @@ use super::{
     diverged,
     request::MountRequest,
     resume,
-    search::{Search, Seen},
+    search::{EarlierSession, Search},
     sessions::Candidate,
     wip::{self, LeftWork},
 };
@@ -79,7 +79,7 @@ async fn with_lock(
     engine: &Engine,
     args: &MountRequest,
     search: Search,
-    seen: Option<Seen>,
+    seen: Option<EarlierSession>,
 ) -> Result<Begun, Failure> {
     let profile = &args.source.profile;
     let settings = engine.settings.tenant(&profile.tenant);
@@ -230,7 +230,7 @@ async fn upgraded(
 ) -> Result<Option<Snapshot>, Failure> {
     let Some(older) = load::older(tenant, lineage, request.upgrade, None).await? else { return Ok(None) };
     let major = older.lineage.chrome_major;
-    if let Some(Seen { id, .. }) = search.of(major).look().await? {
+    if let Some(EarlierSession { id, .. }) = search.of(major).look().await? {
         let message = format!(
             "session {id} has changes to {} of Chrome {major} that are not committed: they would be left behind",
             lineage.name

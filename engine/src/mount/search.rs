@@ -31,7 +31,7 @@ pub(super) struct Search {
 
 /// A session that was there before the lock was.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct EarlierSession {
     pub(super) id: String,
     pub(super) chrome_major: Option<ChromeMajor>,
 }
@@ -53,14 +53,14 @@ impl Search {
     }
 
     /// The session that would be continued, if the lock could be had now.
-    pub(super) async fn look(&self) -> Result<Option<Seen>, Failure> {
+    pub(super) async fn look(&self) -> Result<Option<EarlierSession>, Failure> {
         Ok(self.look_around().await?.0)
     }
 
     /// As [`Self::look`], and where the profile is mounted now.
-    pub(super) async fn look_around(&self) -> Result<(Option<Seen>, Option<PathBuf>), Failure> {
+    pub(super) async fn look_around(&self) -> Result<(Option<EarlierSession>, Option<PathBuf>), Failure> {
         let (candidate, others) = self.choose(self.find(Taking::Look).await?)?;
-        let seen = candidate.map(|candidate| Seen {
+        let seen = candidate.map(|candidate| EarlierSession {
             id: candidate.session.id(),
             chrome_major: ChromeMajor::try_from(candidate.info.chrome_major).ok(),
         });

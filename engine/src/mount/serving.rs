@@ -23,7 +23,7 @@ use tokio::{
     sync::{Notify, watch},
 };
 
-use super::{alone, autosave::Autosave, choice::Notes, opening, request::MountRequest};
+use super::{autosave::Autosave, choice::Notes, opening, request::MountRequest, without_store};
 use crate::{Engine, failure::Failure, observer::Observation, settings::SessionCookies};
 
 const THREADS: usize = 6;
@@ -80,8 +80,10 @@ impl Serving {
         }
         let begun = match opening::open(engine, args).await {
             // The command of a run gets a copy instead.
-            Err(failure) if ended_by == EndedBy::Anybody && alone::is_wanted(engine, args, &failure) => {
-                alone::open(engine, args, failure).await
+            Err(failure)
+                if ended_by == EndedBy::Anybody && without_store::is_wanted(engine, args, &failure) =>
+            {
+                without_store::open(engine, args, failure).await
             }
             begun => begun,
         };

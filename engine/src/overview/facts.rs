@@ -214,10 +214,10 @@ fn in_full(reason: &str, snapshot: &SnapshotSummary) -> Box<str> {
 }
 
 /// When the current snapshot was stored, and its id.
-type Place = (u64, RecordId);
+type StoredAt = (u64, RecordId);
 
 /// The current snapshot, or why it is not known.
-fn current(lineage: &LineageSurvey) -> (Option<(Option<Place>, CurrentFacts)>, Option<String>) {
+fn current(lineage: &LineageSurvey) -> (Option<(Option<StoredAt>, CurrentFacts)>, Option<String>) {
     match lineage.pointer() {
         None | Some(PointerSummary::Nothing) => (None, None),
         Some(PointerSummary::Damaged(why)) => (None, Some(format!("the pointer is damaged: {why}"))),

@@ -35,13 +35,13 @@ pub struct OverviewKeeper {
 
 #[derive(Debug, Default)]
 struct State {
-    tenants: BTreeMap<Tenant, Kept>,
+    tenants: BTreeMap<Tenant, KeptTenant>,
     /// When all tenants of the store were known and looked at.
     all_looked: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptTenant {
     /// None of a tenant that does not exist, or was deleted.
     overview: Option<Arc<TenantOverview>>,
     /// None while somebody brings it up to date.
@@ -78,7 +78,7 @@ impl OverviewKeeper {
         let looked = match scope {
             OverviewScope::All => state.all_looked,
             OverviewScope::Named(names) => {
-                let looked = |name| state.tenants.get(name).and_then(|kept: &Kept| kept.looked);
+                let looked = |name| state.tenants.get(name).and_then(|kept: &KeptTenant| kept.looked);
                 names.iter().map(looked).min().flatten()
             }
         };
@@ -136,7 +136,7 @@ impl OverviewKeeper {
         let store = match engine.tenant(name).await {
             Ok(store) => store,
             Err(failure) if matches!(failure.kind, ErrorKind::NotFound | ErrorKind::Deleted) => {
-                let gone = Kept { looked: Some(Instant::now()), ..Kept::default() };
+                let gone = KeptTenant { looked: Some(Instant::now()), ..KeptTenant::default() };
                 self.state.write().tenants.insert(name.clone(), gone);
                 return Ok(());
             }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use store::{
     Error, ErrorKind,
-    catalog::expectations::{self, Changed},
+    catalog::expectations::{self, ExpectationsChange},
     format::expectations::{CookieName, Expectations, MAX_OF_A_KIND},
     name::{Profile, ProfileName, Tenant},
 };
@@ -105,7 +105,7 @@ impl Engine {
         };
         let actor = self.actor(&request.actor);
         let changed = expectations::change(&tenant, name, &actor, request.clear, change).await;
-        let Changed { expectations, changed } = changed.map_err(|error| match error.kind() {
+        let ExpectationsChange { expectations, changed } = changed.map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
                 Failure::from(error).hint(format!("`pstore expect {name}` shows what is expected"))
             }

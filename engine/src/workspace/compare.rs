@@ -125,9 +125,8 @@ pub(crate) async fn stored(
     record: &Record,
     scope: &Scope,
 ) -> Result<BTreeMap<TreePath, Entry>, Failure> {
-    let all = browse::entries(tenant, record).await?;
-    let entries = all.iter().filter(|entry| scope.holds(&entry.path) || scope.is_led_to_by(&entry.path));
-    Ok(entries.map(|entry| (entry.path.clone(), behind(&all, entry))).collect())
+    let entries = browse::part(tenant, record, scope.0.as_ref()).await?;
+    Ok(entries.into_iter().map(|entry| (entry.path.clone(), entry)).collect())
 }
 
 /// What a checkpoint has, but for what is left out by now: nothing is known of that any more.
@@ -141,13 +140,6 @@ pub(crate) fn without(
     };
     stored.retain(|path, _| !left_out.iter().any(|top| is_out(path, top)));
     stored
-}
-
-fn behind(all: &[Entry], entry: &Entry) -> Entry {
-    match browse::file(all, entry) {
-        Some(file) => Entry { path: entry.path.clone(), ..file.clone() },
-        None => entry.clone(),
-    }
 }
 
 /// The directory's entries in a scope and on the way to it, as they are now.

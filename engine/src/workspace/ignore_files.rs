@@ -1,6 +1,5 @@
-//! `ignored` finds what the files `.gitignore` and `.pstoreignore` of a workspace say that nobody keeps, by the rules of
-//! `git`: of a directory and all below it, the last pattern that fits decides, and what is in a directory that is ignored
-//! cannot be wanted again.
+//! `ignored` finds the paths that the files `.gitignore` and `.pstoreignore` of a workspace exclude, by the rules of
+//! `git`: the last pattern that matches decides, and nothing below an excluded directory is included again.
 //!
 //! Of one directory `.pstoreignore` comes after `.gitignore`, so it may want again what that ignores. No symbolic link is
 //! followed. Names that are no text are never left out.

@@ -1,4 +1,4 @@
-//! `agreement` is what the kernel and the mount agree on when the mount begins: who does what, and how much at once.
+//! `agreement` negotiates with the kernel when a mount begins: which features both use, and how large requests are.
 
 use fuser::{InitFlags, KernelConfig};
 

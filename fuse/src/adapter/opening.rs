@@ -1,4 +1,5 @@
-//! `opening` answers the kernel when it opens or creates files. Who comes to write waits while a commit looks.
+//! `opening` answers the kernel when it opens or creates files. A program that opens one to write waits while a commit
+//! takes the tree.
 
 use std::ffi::OsStr;
 

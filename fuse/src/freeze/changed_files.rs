@@ -6,7 +6,7 @@ use store::{
     Error, Result,
     content::{
         ingest::{Cutter, Files},
-        rechunk::{Before, Changed, recut},
+        rechunk::{Before, RechunkSource, recut},
     },
 };
 use tokio::runtime::Handle;
@@ -141,7 +141,7 @@ struct ChangedFile<'a> {
     before: Vec<Before>,
 }
 
-impl Changed for ChangedFile<'_> {
+impl RechunkSource for ChangedFile<'_> {
     fn size(&self) -> u64 {
         self.file.size
     }

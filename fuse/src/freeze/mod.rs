@@ -12,8 +12,8 @@
 //! If anything fails before 3, nothing has left the overlay.
 
 mod changed_files;
+mod changes_since;
 pub mod frozen_files;
-mod since;
 
 use std::{
     collections::HashMap,
@@ -28,7 +28,7 @@ use store::{
 use tokio::runtime::Handle;
 
 pub use changed_files::ChangedFiles;
-pub use since::{ChangesSince, Standing, TakenSince};
+pub use changes_since::{ChangesSince, CheckpointBase, TakenSince};
 
 use crate::{
     Errno,
@@ -44,7 +44,7 @@ use crate::{
         numbers::Numbers,
         rebase::{NewBase, Rebase},
         session::SessionDir,
-        tree_changes::Changed,
+        tree_changes::ChangedTree,
     },
 };
 
@@ -162,8 +162,8 @@ impl FrozenNodes {
     /// What became of the snapshot below. Nothing is held up meanwhile.
     pub async fn changes(&self, runtime: &Handle) -> Result<FrozenChanges> {
         let fs = &self.reading.0;
-        let Changed { changes, files, numbers, paths, bytes, removed } =
-            Changed::of(&self.nodes, &fs.exclusions).await?;
+        let ChangedTree { changes, files, numbers, paths, bytes, removed } =
+            ChangedTree::of(&self.nodes, &fs.exclusions).await?;
         let files = Arc::new(ChangedFiles::new(Arc::clone(fs), files, runtime.clone()));
         let (epoch, nodes) = (self.epoch, Arc::clone(&self.nodes));
         let taken = Taken { epoch, nodes, numbers: Arc::new(numbers), paths };
@@ -179,7 +179,7 @@ impl FrozenNodes {
 impl Taken {
     /// What was taken when these were the nodes.
     pub async fn again(nodes: Arc<Nodes>, epoch: u64, exclusions: &[String]) -> Result<Self> {
-        let Changed { numbers, paths, .. } = Changed::of(&nodes, exclusions).await?;
+        let ChangedTree { numbers, paths, .. } = ChangedTree::of(&nodes, exclusions).await?;
         Ok(Self { epoch, nodes, numbers: Arc::new(numbers), paths })
     }
 

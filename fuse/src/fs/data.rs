@@ -13,7 +13,7 @@ use super::{Answer, Fs, State, errno, gate::Pass, handles::What};
 use crate::{
     Errno, Result,
     attributes::now,
-    overlay::{change::Change, node::Ino, nodes::Found},
+    overlay::{change::Change, node::Ino, nodes::FoundNode},
 };
 
 /// What is to be done with a range of a file.
@@ -141,7 +141,7 @@ impl State {
         let node = self.node(ino)?;
         let file = node.file().ok_or(Errno::INVAL)?;
         Ok(match (&node, last) {
-            (Found::Clean(_), Some(last)) => last + 1,
+            (FoundNode::Clean(_), Some(last)) => last + 1,
             _ => file.generation_for(self.nodes.table.epoch),
         })
     }

@@ -1,4 +1,4 @@
-//! `happenings` tells what has happened to files, to whoever asks from time to time.
+//! `happenings` answers with the file events that the chronicle has noted, page by page.
 
 use std::{io, path::Path};
 

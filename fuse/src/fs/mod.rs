@@ -48,7 +48,7 @@ use crate::{
         chronicle::Chronicle,
         journal::Journal,
         node::{Ino, NodeKind},
-        nodes::{Found, Nodes},
+        nodes::{FoundNode, Nodes},
         places::Places,
         recovery::Recovered,
         upper::Upper,
@@ -258,12 +258,12 @@ impl Fs {
 }
 
 impl State {
-    pub fn node(&self, ino: Ino) -> Answer<Found<'_>> {
+    pub fn node(&self, ino: Ino) -> Answer<FoundNode<'_>> {
         self.nodes.node(ino)?.ok_or(Unanswered::Refused(Errno::STALE))
     }
 
     /// A node that is a directory.
-    pub fn directory(&self, ino: Ino) -> Answer<Found<'_>> {
+    pub fn directory(&self, ino: Ino) -> Answer<FoundNode<'_>> {
         let node = self.node(ino)?;
         if node.directory().is_some() { Ok(node) } else { Err(Errno::NOTDIR.into()) }
     }

@@ -22,7 +22,7 @@ use store::{
 };
 
 use super::Mount;
-use crate::freeze::{ChangesSince, FrozenNodes, Standing};
+use crate::freeze::{ChangesSince, CheckpointBase, FrozenNodes};
 
 /// What a checkpoint is to be.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ pub struct TakenCheckpoint {
 #[derive(Debug)]
 pub(super) struct LastCheckpoint {
     opened: OpenedTree,
-    standing: Standing,
+    standing: CheckpointBase,
 }
 
 impl Mount {

@@ -305,7 +305,7 @@ impl Mount {
     /// What was read first. Only until the snapshot below is another: they are its chunks.
     fn first_reads(&self) -> Vec<ChunkId> {
         let moved = self.rebased.load(Ordering::Acquire);
-        self.lazy.as_ref().filter(|_| !moved).map(|lazy| lazy.first_reads()).unwrap_or_default()
+        self.fetcher.as_ref().filter(|_| !moved).map(|fetcher| fetcher.first_reads()).unwrap_or_default()
     }
 
     /// Ends the epoch at the moment that is asked for, and has the files looked at as they were

@@ -59,7 +59,7 @@ pub struct Mount {
     /// Empty until the store was reached.
     tenant: OnceLock<TenantStore>,
     session: SessionDir,
-    lazy: Option<Arc<ChunkFetcher>>,
+    fetcher: Option<Arc<ChunkFetcher>>,
     /// Knows where the chunks of the snapshot below are, if they are moved.
     home: Option<Arc<SnapshotLocator>>,
     guess: Option<Guess>,
@@ -149,7 +149,7 @@ impl Mount {
 
     /// Whether the store's packs are files of this host.
     pub fn is_near(&self) -> bool {
-        self.lazy.as_ref().is_some_and(|lazy| lazy.is_local())
+        self.fetcher.as_ref().is_some_and(|fetcher| fetcher.is_local())
     }
 
     /// Notes how long it took until it answered.

@@ -128,11 +128,11 @@ impl Mount {
         let lost_writes = recovered.lost_writes;
         let named = below.as_ref().map(|below| (below.lineage.clone(), below.record));
         let home = tenant.clone().map(|tenant| Arc::new(SnapshotLocator::new(tenant, named)));
-        let lazy = tenant.clone().zip(home.clone()).map(|(tenant, home)| {
+        let fetcher = tenant.clone().zip(home.clone()).map(|(tenant, home)| {
             ChunkFetcher::new(tenant, runtime.clone(), limits, Relocator::new(home as _))
         });
-        let lower: Arc<dyn Lower> = match &lazy {
-            Some(lazy) => Arc::new(Arc::clone(lazy)),
+        let lower: Arc<dyn Lower> = match &fetcher {
+            Some(fetcher) => Arc::new(Arc::clone(fetcher)),
             None => Arc::new(Nothing),
         };
         let intended = recovered.intended.clone().map(Arc::new);
@@ -148,9 +148,9 @@ impl Mount {
             session.write_info(&info)?;
         }
         let base = snapshot.map(|snapshot| snapshot.opened);
-        if let (Some(lazy), Some(OpenedTree { record, tree })) = (&lazy, &base) {
+        if let (Some(fetcher), Some(OpenedTree { record, tree })) = (&fetcher, &base) {
             // What is read first is fetched; nobody waits for that.
-            runtime.spawn(Arc::clone(lazy).follow_tree(record.startup.clone(), guess, Arc::clone(tree)));
+            runtime.spawn(Arc::clone(fetcher).follow_tree(record.startup.clone(), guess, Arc::clone(tree)));
         }
         let chronicle = session.path().join(chronicle::NAME);
         if Chronicle::is_at(&chronicle) {
@@ -164,7 +164,7 @@ impl Mount {
             lineage,
             tenant: tenant.map_or_else(OnceLock::new, OnceLock::from),
             session,
-            lazy,
+            fetcher,
             home,
             guess,
             access,

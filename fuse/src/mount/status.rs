@@ -100,13 +100,13 @@ impl Mount {
 
     /// The bytes that it has fetched from the store, and those that it gave to readers without asking the store.
     pub fn read_so_far(&self) -> (u64, u64) {
-        let figures = self.lazy.as_ref().map(|lazy| lazy.figures()).unwrap_or_default();
-        (figures.fetched_bytes, figures.cached_bytes)
+        let stats = self.fetcher.as_ref().map(|fetcher| fetcher.stats()).unwrap_or_default();
+        (stats.fetched_bytes, stats.cached_bytes)
     }
 
     /// What `mounts` tells.
     pub async fn status(&self) -> Status {
-        let figures = self.lazy.as_ref().map(|lazy| lazy.figures()).unwrap_or_default();
+        let stats = self.fetcher.as_ref().map(|fetcher| fetcher.stats()).unwrap_or_default();
         let lock = match self.hold() {
             Some(hold) => {
                 let lock = hold.lock().await;
@@ -116,8 +116,8 @@ impl Mount {
         };
         let lost = self.keeper().and_then(LockRenewer::loss).map(|error| error.to_string());
         let base = self.base.try_lock().ok().and_then(|base| base.as_ref().map(|base| base.record.clone()));
-        let cache_hits = figures.memory_hits + figures.disk_hits;
-        let asked = cache_hits + figures.misses;
+        let cache_hits = stats.memory_hits + stats.disk_hits;
+        let asked = cache_hits + stats.misses;
         Status {
             session: self.session_id(),
             tenant_id: self.lineage.name.tenant.clone(),
@@ -138,13 +138,13 @@ impl Mount {
             read_only: self.fs.is_read_only(),
             writeback: self.writeback.load(Ordering::Acquire),
             open_for_writing: self.fs.writers(),
-            fetched_bytes: figures.fetched_bytes,
-            demanded_bytes: figures.demanded_bytes,
-            prefetched_bytes: figures.prefetched_bytes,
-            wasted_bytes: figures.wasted_bytes,
-            requests: figures.requests,
+            fetched_bytes: stats.fetched_bytes,
+            demanded_bytes: stats.demanded_bytes,
+            prefetched_bytes: stats.prefetched_bytes,
+            wasted_bytes: stats.wasted_bytes,
+            requests: stats.requests,
             cache_hits,
-            cache_misses: figures.misses,
+            cache_misses: stats.misses,
             cache_hit_ratio: (asked > 0).then(|| cache_hits as f64 / asked as f64),
             round_trips: self.round_trips,
             ready_ms: (*self.ready.lock()).map(|ready| ready.as_secs_f64() * 1000.0),

@@ -1,5 +1,5 @@
-//! `write_out` has the kernel hand over what it has kept, dirty pages of shared mappings and writes, so that a commit
-//! beside a running browser has them, and a session that is put aside.
+//! `write_out` has the kernel hand over the bytes that it has kept: dirty pages of shared mappings, and writes of a
+//! mount with writeback. A commit beside a running browser needs them, and so does a session that is put aside.
 //!
 //! The kernel writes them back when somebody who could write closes the file, and waits until the mount has taken them.
 //! A file with a mapping is open in the mount's eyes, so these are the ones to open and to close once more. That is

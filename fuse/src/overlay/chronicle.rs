@@ -1,4 +1,4 @@
-//! `Chronicle` notes which files are made, written to and removed, in order, for whoever asks.
+//! `Chronicle` is the log of file events of a mount: which files were created, written to and removed, in order.
 //!
 //! ```text
 //! file  = "pstore/chronicle/1\n" id u32 · number of the note before the first u64 · frame*
@@ -388,10 +388,10 @@ fn frame(out: &mut Vec<u8>, note: &Note) {
     out.extend_from_slice(&payload);
 }
 
-type Kept = (Happened, Ino, Vec<u8>);
+type NoteFrame = (Happened, Ino, Vec<u8>);
 
 /// The id of a chronicle, the number before its first note, and its notes, as far as they are whole.
-fn read(bytes: &[u8]) -> Option<(u32, u64, Vec<Kept>)> {
+fn read(bytes: &[u8]) -> Option<(u32, u64, Vec<NoteFrame>)> {
     let rest = bytes.strip_prefix(MAGIC)?;
     let (id, rest) = rest.split_first_chunk::<4>()?;
     let (before, mut rest) = rest.split_first_chunk::<8>()?;
@@ -403,7 +403,7 @@ fn read(bytes: &[u8]) -> Option<(u32, u64, Vec<Kept>)> {
     Some((u32::from_le_bytes(*id), u64::from_le_bytes(*before), notes))
 }
 
-fn read_frame(bytes: &[u8]) -> Option<(Kept, &[u8])> {
+fn read_frame(bytes: &[u8]) -> Option<(NoteFrame, &[u8])> {
     let (len, rest) = bytes.split_first_chunk::<4>()?;
     let (crc, rest) = rest.split_first_chunk::<4>()?;
     let (payload, after) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;

@@ -50,7 +50,7 @@ pub struct Journal {
 
 /// A journal as it was found.
 #[derive(Debug)]
-pub struct Found {
+pub struct JournalContents {
     pub base: Vec<u8>,
     pub changes: Vec<(u64, Change)>,
     /// How much of it the base takes.
@@ -126,7 +126,7 @@ impl Journal {
     }
 
     /// Reads the journal at `path`.
-    pub fn read(path: &Path) -> io::Result<Found> {
+    pub fn read(path: &Path) -> io::Result<JournalContents> {
         let bytes = fs::read(path)?;
         let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
         let mut rest = bytes.strip_prefix(MAGIC).ok_or_else(|| bad("it is not a journal of this version"))?;
@@ -152,11 +152,17 @@ impl Journal {
             changes.push((number, change));
             rest = after;
         }
-        Ok(Found { base, changes, base_len, len: (bytes.len() - rest.len()) as u64, rest: rest.len() as u64 })
+        Ok(JournalContents {
+            base,
+            changes,
+            base_len,
+            len: (bytes.len() - rest.len()) as u64,
+            rest: rest.len() as u64,
+        })
     }
 
     /// Goes on after what was found, and drops what follows it. What was found is durable then.
-    pub fn resume(path: &Path, found: &Found) -> io::Result<Self> {
+    pub fn resume(path: &Path, found: &JournalContents) -> io::Result<Self> {
         let file = File::options().read(true).write(true).open(path)?;
         file.set_len(found.len)?;
         file.sync_all()?;

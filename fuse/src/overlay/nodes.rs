@@ -30,12 +30,12 @@ pub struct Nodes {
 
 /// A node as it is now.
 #[derive(Debug)]
-pub enum Found<'a> {
+pub enum FoundNode<'a> {
     Held(&'a Node),
     Clean(Arc<Node>),
 }
 
-impl Deref for Found<'_> {
+impl Deref for FoundNode<'_> {
     type Target = Node;
 
     fn deref(&self) -> &Node {
@@ -90,15 +90,15 @@ impl Nodes {
     }
 
     /// The node with this number; `None` if there is none.
-    pub fn node(&self, ino: Ino) -> Now<Option<Found<'_>>> {
+    pub fn node(&self, ino: Ino) -> Now<Option<FoundNode<'_>>> {
         if let Some(node) = self.table.get(ino) {
-            return Ok(Some(Found::Held(node)));
+            return Ok(Some(FoundNode::Held(node)));
         }
         let Some(base) = self.base.as_ref().filter(|_| !self.table.is_gone(ino)) else { return Ok(None) };
         if let Some(node) = self.clean.get(ino) {
-            return Ok(Some(Found::Clean(node)));
+            return Ok(Some(FoundNode::Clean(node)));
         }
-        Ok(base.node(ino)?.map(|node| Found::Clean(self.clean.put(ino, node))))
+        Ok(base.node(ino)?.map(|node| FoundNode::Clean(self.clean.put(ino, node))))
     }
 
     /// What has this name in a directory.

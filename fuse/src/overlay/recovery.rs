@@ -14,7 +14,7 @@ use super::{
     change::{Change, Intent},
     checkpoint::{Below, Checkpoint, drop_unreachable},
     inode_table::InodeTable,
-    journal::{Found, Journal},
+    journal::{Journal, JournalContents},
     node::Ino,
     nodes::{Nodes, Unmade},
     session::SessionDir,
@@ -26,7 +26,7 @@ use super::{
 #[derive(Debug)]
 pub struct Unfinished {
     base: Checkpoint,
-    found: Found,
+    found: JournalContents,
     same_boot: bool,
 }
 
@@ -135,7 +135,7 @@ impl Unfinished {
 }
 
 /// For each node, the last write that is known to be on disk.
-fn synced(found: &Found) -> HashMap<Ino, u64> {
+fn synced(found: &JournalContents) -> HashMap<Ino, u64> {
     let mut synced = HashMap::new();
     for (_, change) in &found.changes {
         if let Change::Sync { ino, number } = change {

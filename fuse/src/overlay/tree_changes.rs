@@ -1,4 +1,4 @@
-//! `Changed` says what became of the snapshot below: what a commit stores, found by the nodes that were changed alone.
+//! `ChangedTree` lists what has changed since the snapshot below, for a commit; it looks at changed nodes alone.
 //!
 //! What was changed in place is put in its place. What was moved or is new is listed whole, at its new path; where it
 //! was, it is removed. A node of several names is put at all of them: the first in order is the file, the others link to it.
@@ -27,7 +27,7 @@ use crate::lower::Piece;
 
 /// The changes of a tree, and what its nodes are in it.
 #[derive(Debug)]
-pub struct Changed {
+pub struct ChangedTree {
     pub changes: TreeChanges,
     /// The files whose content must be read, as the changes number them.
     pub files: Vec<(Ino, FileNode)>,
@@ -41,7 +41,7 @@ pub struct Changed {
     pub removed: Vec<TreePath>,
 }
 
-impl Changed {
+impl ChangedTree {
     /// What became of what is below `nodes`. What is at a path of `exclusions` is left out.
     pub async fn of(nodes: &Nodes, exclusions: &[String]) -> Result<Self> {
         let places = Places::of(&nodes.table);

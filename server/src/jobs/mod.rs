@@ -37,9 +37,9 @@ use tokio::runtime::Handle;
 
 use self::{kind::JobEnd, observer::JobObserver};
 use crate::{
+    concurrency_limit::Permit,
     live_jobs::{JobLine, LineLevel, LiveJob},
     observer::RequestObserver,
-    room::Taken,
     server_state::Server,
 };
 
@@ -63,7 +63,7 @@ pub(crate) struct JobRequest {
 pub(crate) async fn start(
     server: &Arc<Server>,
     request: JobRequest,
-    room: Taken,
+    room: Permit,
 ) -> Result<Arc<LiveJob>, Failure> {
     let store = server.engine.store(Purpose::Change).await?;
     let by = server.engine.actor(&request.actor);
@@ -103,7 +103,7 @@ impl Drop for RaisedAtEnd<'_> {
     }
 }
 
-async fn carry_out(server: &Server, store: &Store, job: &Arc<LiveJob>, request: JobRequest, room: Taken) {
+async fn carry_out(server: &Server, store: &Store, job: &Arc<LiveJob>, request: JobRequest, room: Permit) {
     let ended_for_all = RaisedAtEnd(&job.ended);
     let log = RequestObserver { request_id: request.request_id };
     let observer = Arc::new(JobObserver { job: Arc::clone(job), log });

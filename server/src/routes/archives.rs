@@ -20,7 +20,7 @@ use crate::{
     call::{Answer, Call},
     openapi::ARCHIVE,
     problem::Refusal,
-    ranges::{Wanted, wanted},
+    ranges::{RequestedRange, wanted},
     route::{Access::Tenant, Route, Sent::Archive},
     schemas::received,
     stream,
@@ -70,7 +70,7 @@ async fn published(call: &Call, archive: PublishedArchive, is_streamed: bool) ->
     let may_link = call.method == Method::GET && !call.headers.contains_key(header::IF_RANGE);
     if !is_streamed
         && may_link
-        && matches!(wanted, Wanted::Whole | Wanted::Part(_))
+        && matches!(wanted, RequestedRange::Whole | RequestedRange::Part(_))
         && let Some(link) = archive.link(LINK_TIME).await.map_err(Failure::from)?
     {
         let mut response = answered(StatusCode::TEMPORARY_REDIRECT, &tag, Body::empty())?;
@@ -78,10 +78,10 @@ async fn published(call: &Call, archive: PublishedArchive, is_streamed: bool) ->
         return Ok(response);
     }
     let (status, range) = match wanted {
-        Wanted::Nothing => return answered(StatusCode::NOT_MODIFIED, &tag, Body::empty()),
-        Wanted::Beyond => return beyond(call, size),
-        Wanted::Whole => (StatusCode::OK, 0..size),
-        Wanted::Part(range) => (StatusCode::PARTIAL_CONTENT, range),
+        RequestedRange::Nothing => return answered(StatusCode::NOT_MODIFIED, &tag, Body::empty()),
+        RequestedRange::Beyond => return beyond(call, size),
+        RequestedRange::Whole => (StatusCode::OK, 0..size),
+        RequestedRange::Part(range) => (StatusCode::PARTIAL_CONTENT, range),
     };
     let body = match call.method == Method::HEAD {
         true => Body::empty(),

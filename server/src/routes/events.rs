@@ -25,9 +25,9 @@ use tokio::time::Instant;
 
 use crate::{
     call::{Answer, Call, answer},
+    concurrency_limit::Permit,
     credentials::Credentials,
     problem::Refusal,
-    room::Taken,
     route::{Access::Token, Route, Sent::Feed},
     schemas::{received, sent},
     server_state::Server,
@@ -143,13 +143,13 @@ impl From<OwnedEvent> for FeedEvent {
 
 /// The tenants whose events are sent.
 #[derive(Clone, Debug)]
-struct Wanted {
+struct EventFilter {
     engine: Engine,
     /// These tenants; without, all there are, and the events of the store.
     tenants: Option<Vec<Tenant>>,
 }
 
-impl Wanted {
+impl EventFilter {
     fn of(call: &Call, tenant: Option<Tenant>) -> Result<Self, Refusal> {
         let tenants = match (tenant, &call.tenants) {
             (Some(tenant), _) => {
@@ -205,7 +205,7 @@ async fn events(call: Call) -> Answer {
     if !(1..=MAX_PAGE).contains(&limit) {
         return Err(Failure::usage(format!("limit takes a number from 1 to {MAX_PAGE}")).into());
     }
-    let wanted = Wanted::of(&call, query.tenant_id.clone())?;
+    let wanted = EventFilter::of(&call, query.tenant_id.clone())?;
     if !wants_stream(&call.headers) {
         return answer(&wanted.page(query.after, limit).await?);
     }
@@ -244,12 +244,12 @@ fn wants_stream(headers: &HeaderMap) -> bool {
 
 /// A caller that gets events as they happen.
 struct Follower {
-    wanted: Wanted,
+    wanted: EventFilter,
     after: Option<EventId>,
     server: Arc<Server>,
     shown: Credentials,
     /// Taken until the stream ends.
-    _room: Taken,
+    _room: Permit,
     spoke: Instant,
 }
 

@@ -202,14 +202,14 @@ fn mounts(call: &Call) -> Result<Arc<Mounts>, Failure> {
 }
 
 /// A mount that the caller may see.
-struct Seen {
+struct VisibleMount {
     named: NamedMount,
     tenant: Tenant,
     path: PathBuf,
 }
 
 /// Those below the directory whose tenants are the caller's.
-async fn seen(call: &Call, mounts: &Mounts) -> Result<Vec<Seen>, Failure> {
+async fn seen(call: &Call, mounts: &Mounts) -> Result<Vec<VisibleMount>, Failure> {
     let listed = call.engine.mounts(&MountsRequest::default()).await?.mounts;
     Ok(listed
         .into_iter()
@@ -223,7 +223,7 @@ async fn seen(call: &Call, mounts: &Mounts) -> Result<Vec<Seen>, Failure> {
             };
             let mount_id = mounts.id_of(&tenant, &path)?;
             call.require_tenant(Some(&tenant)).ok()?;
-            Some(Seen { named: NamedMount { mount_id, mount }, tenant, path })
+            Some(VisibleMount { named: NamedMount { mount_id, mount }, tenant, path })
         })
         .collect())
 }
@@ -332,7 +332,7 @@ async fn give_back(call: &Call, path: &Path) -> Result<(), Failure> {
 }
 
 /// The mount that the path names, if the caller may see it.
-async fn named(call: &Call, mounts: &Mounts) -> Result<Seen, Failure> {
+async fn named(call: &Call, mounts: &Mounts) -> Result<VisibleMount, Failure> {
     let typed = call.segment("mount_id")?;
     let id: RecordId =
         typed.parse().map_err(|error: store::id::InvalidId| Failure::usage(error.to_string()))?;
@@ -346,7 +346,7 @@ async fn named(call: &Call, mounts: &Mounts) -> Result<Seen, Failure> {
 async fn commit(call: Call) -> Answer {
     let query: CommitQuery = call.query()?;
     let mounts = mounts(&call)?;
-    let Seen { tenant, path, .. } = named(&call, &mounts).await?;
+    let VisibleMount { tenant, path, .. } = named(&call, &mounts).await?;
     let mut request = CommitRequest::new(path);
     request.capture.actor = call.actor();
     request.capture.mode = query.mode.unwrap_or_default();
@@ -356,7 +356,7 @@ async fn commit(call: Call) -> Answer {
 async fn unmount(call: Call) -> Answer {
     let query: UnmountQuery = call.query()?;
     let mounts = mounts(&call)?;
-    let Seen { named, tenant, path } = named(&call, &mounts).await?;
+    let VisibleMount { named, tenant, path } = named(&call, &mounts).await?;
     let mut request = UnmountRequest { changes: query.changes.map(Into::into), ..UnmountRequest::new(path) };
     request.capture.actor = call.actor();
     let ended = call.engine.unmount(&request).await.map_err(|failure| match failure.kind {

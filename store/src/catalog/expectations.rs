@@ -19,7 +19,7 @@ pub async fn read(store: &TenantStore, name: &ProfileName) -> Result<Option<Expe
 
 /// The outcome of a change.
 #[derive(Clone, Debug)]
-pub struct Changed {
+pub struct ExpectationsChange {
     /// The expectations after it.
     pub expectations: Expectations,
     /// Whether anything was different before.
@@ -34,7 +34,7 @@ pub async fn change(
     by: &Actor,
     anew: bool,
     change: impl Fn(&mut Expectations) -> Result<bool>,
-) -> Result<Changed> {
+) -> Result<ExpectationsChange> {
     let key = layout::expectations(name);
     for _ in 0..ATTEMPTS {
         let found = get(store, name).await?;
@@ -53,14 +53,14 @@ pub async fn change(
         let told = change(&mut next)?;
         let is_new = before.is_none() && version.is_some();
         if !(told || is_new || anew && before.is_some_and(|before| !before.is_empty())) {
-            return Ok(Changed { expectations: next, changed: false });
+            return Ok(ExpectationsChange { expectations: next, changed: false });
         }
         next.revision += 1;
         next.changed_at_ms = clock::unix_ms();
         next.by = by.clone();
         let bytes = next.encode_readable().map_err(|error| error.of(&key))?;
         if put(store, name, bytes, version).await? {
-            return Ok(Changed { expectations: next, changed: true });
+            return Ok(ExpectationsChange { expectations: next, changed: true });
         }
     }
     Err(Error::Conflict { what: format!("what is expected of {name}") })

@@ -16,14 +16,14 @@ use crate::{bucket::Stamp, format::record::Record, id::RecordId};
 
 /// Compares as the snapshots followed each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct AgeOrder {
     at_ms: u64,
     /// Of those with the same time: how many of them it was built on.
     after: u32,
     record: RecordId,
 }
 
-impl Place {
+impl AgeOrder {
     pub fn new(at_ms: u64, record: RecordId) -> Self {
         Self { at_ms, after: 0, record }
     }
@@ -35,7 +35,7 @@ pub(crate) struct Dated {
     pub record: Record,
     /// When it was stored, by the store's clock; never earlier than that.
     pub stored_at_ms: u64,
-    pub place: Place,
+    pub place: AgeOrder,
 }
 
 /// Records of one lineage as they were read, oldest first.
@@ -51,7 +51,7 @@ pub fn dated(read: Vec<(Record, Stamp)>) -> Vec<Dated> {
     let mut dated: Vec<Dated> = read
         .into_iter()
         .map(|(record, stamp)| {
-            let place = places.get(&record.record).copied().unwrap_or(Place::new(0, record.record));
+            let place = places.get(&record.record).copied().unwrap_or(AgeOrder::new(0, record.record));
             Dated { stored_at_ms: stored_at_ms(&record, &stamp), place, record }
         })
         .collect();
@@ -74,7 +74,7 @@ fn placed_at_ms(record: &Record, stamp: &Stamp) -> u64 {
 fn place(
     record: RecordId,
     own: &HashMap<RecordId, (Option<RecordId>, u64)>,
-    places: &mut HashMap<RecordId, Place>,
+    places: &mut HashMap<RecordId, AgeOrder>,
 ) {
     let (mut line, mut next) = (Vec::new(), Some(record));
     // A chain that leads back into itself, which no pstore writes, ends after a turn.
@@ -85,7 +85,7 @@ fn place(
     }
     for id in line.into_iter().rev() {
         let Some((parent, at_ms)) = own.get(&id) else { continue };
-        let mut place = Place::new(*at_ms, id);
+        let mut place = AgeOrder::new(*at_ms, id);
         if let Some(before) = parent.and_then(|parent| places.get(&parent))
             && before.at_ms >= place.at_ms
         {

@@ -52,7 +52,7 @@ impl CacheKind {
         }
     }
 
-    /// How many bytes a shelf may take before its oldest files go.
+    /// How many bytes a kind may take before its oldest files go.
     pub(super) const fn max_bytes(self) -> u64 {
         match self {
             Self::Index => 64 << 20,
@@ -65,7 +65,7 @@ impl CacheKind {
     }
 }
 
-/// A file on a shelf, as it was seen.
+/// A cached file, as it was seen.
 #[derive(Debug)]
 pub(super) struct Listed {
     pub name: String,
@@ -84,7 +84,7 @@ impl Listed {
 #[derive(Debug)]
 pub struct Cache {
     root: PathBuf,
-    /// For each shelf, whether it has been looked through.
+    /// For each kind, whether it has been looked through.
     pruned: [AtomicBool; 8],
 }
 
@@ -111,8 +111,8 @@ impl Cache {
     }
 
     /// The cached bytes, if they are there and whole.
-    pub fn read(&self, shelf: CacheKind, name: &str) -> Option<Vec<u8>> {
-        let path = self.path(shelf, name);
+    pub fn read(&self, kind: CacheKind, name: &str) -> Option<Vec<u8>> {
+        let path = self.path(kind, name);
         let mut bytes = fs::read(&path).ok()?;
         let split = bytes.len().checked_sub(CHECK_LEN)?;
         if blake3::hash(&bytes[..split]).as_bytes()[..] != bytes[split..] {
@@ -125,33 +125,33 @@ impl Cache {
     }
 
     /// Remembers `bytes`. A failure is logged: the cache is a convenience.
-    pub fn write(&self, shelf: CacheKind, name: &str, bytes: &[u8]) {
-        self.write_with(shelf, name, |file| {
+    pub fn write(&self, kind: CacheKind, name: &str, bytes: &[u8]) {
+        self.write_with(kind, name, |file| {
             file.write_all(bytes)?;
             file.write_all(blake3::hash(bytes).as_bytes())
         });
     }
 
     /// A cached file, to be read bit by bit. The reader finds out by itself whether it is whole.
-    pub fn open(&self, shelf: CacheKind, name: &str) -> Option<fs::File> {
-        fs::File::open(self.path(shelf, name)).ok()
+    pub fn open(&self, kind: CacheKind, name: &str) -> Option<fs::File> {
+        fs::File::open(self.path(kind, name)).ok()
     }
 
     /// Keeps the bytes of `write` as a file. A failure is logged: the cache is a convenience.
     pub fn write_with(
         &self,
-        shelf: CacheKind,
+        kind: CacheKind,
         name: &str,
         write: impl FnOnce(&mut fs::File) -> std::io::Result<()>,
     ) {
-        if let Err(error) = self.try_write(shelf, name, write) {
+        if let Err(error) = self.try_write(kind, name, write) {
             tracing::debug!(root = %self.root.display(), %error, "the cache could not be written");
         }
     }
 
     /// The files of one kind that this user has cached, newest first.
-    pub(super) fn list_own(&self, shelf: CacheKind) -> Vec<Listed> {
-        let Ok(folder) = fs::read_dir(self.root.join(shelf.folder())) else { return Vec::new() };
+    pub(super) fn list_own(&self, kind: CacheKind) -> Vec<Listed> {
+        let Ok(folder) = fs::read_dir(self.root.join(kind.folder())) else { return Vec::new() };
         let user = rustix::process::geteuid().as_raw();
         let own = |entry: fs::DirEntry| {
             let (name, meta) = (entry.file_name().into_string().ok()?, entry.metadata().ok()?);
@@ -164,33 +164,33 @@ impl Cache {
     }
 
     /// Forgets a file. If that fails it is as it was.
-    pub(super) fn remove(&self, shelf: CacheKind, name: &str) {
-        let _ = fs::remove_file(self.path(shelf, name));
+    pub(super) fn remove(&self, kind: CacheKind, name: &str) {
+        let _ = fs::remove_file(self.path(kind, name));
     }
 
     fn try_write(
         &self,
-        shelf: CacheKind,
+        kind: CacheKind,
         name: &str,
         write: impl FnOnce(&mut fs::File) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
-        let path = self.path(shelf, name);
-        let folder = self.root.join(shelf.folder());
+        let path = self.path(kind, name);
+        let folder = self.root.join(kind.folder());
         make_private(&folder)?;
         let aside = folder.join(format!(".{}", u64::from_le_bytes(id::random())));
         let mut private = fs::File::options();
         private.write(true).create_new(true).mode(0o600);
         let written = private.open(&aside).and_then(|mut file| write(&mut file));
         written.and_then(|()| fs::rename(&aside, &path)).inspect_err(|_| drop(fs::remove_file(&aside)))?;
-        // Once for each process: looking at a whole shelf for every file would be quadratic.
-        if self.pruned[shelf as usize].swap(true, Ordering::Relaxed) {
+        // Once for each process: looking at a whole folder for every file would be quadratic.
+        if self.pruned[kind as usize].swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        prune(&folder, shelf.max_bytes())
+        prune(&folder, kind.max_bytes())
     }
 
-    fn path(&self, shelf: CacheKind, name: &str) -> PathBuf {
-        self.root.join(shelf.folder()).join(name)
+    fn path(&self, kind: CacheKind, name: &str) -> PathBuf {
+        self.root.join(kind.folder()).join(name)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads chunks back: few ranged requests, every chunk checked against its id.
+//! Reads chunks back in few ranged requests; `Verified` checks every frame against the id of its chunk.
 
 use std::{borrow::Cow, collections::HashMap};
 

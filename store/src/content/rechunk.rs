@@ -11,7 +11,7 @@ use super::ingest::Cutter;
 use crate::{Result, format::tree::Extent};
 
 /// A file, with its extents before it changed.
-pub trait Changed {
+pub trait RechunkSource {
     /// How many bytes the file has now.
     fn size(&self) -> u64;
 
@@ -44,7 +44,7 @@ impl Before {
 }
 
 /// Cuts the file as a whole would be cut, with the extents it had where nothing has changed.
-pub fn recut(file: &dyn Changed, cutter: &mut Cutter<'_>) -> Result<()> {
+pub fn recut(file: &dyn RechunkSource, cutter: &mut Cutter<'_>) -> Result<()> {
     let size = file.size();
     if file.holes().is_empty() && size <= cutter.inline_bytes() {
         let mut bytes = vec![0; size as usize];
@@ -62,7 +62,7 @@ pub fn recut(file: &dyn Changed, cutter: &mut Cutter<'_>) -> Result<()> {
 }
 
 /// Cuts a run of data.
-fn run(file: &dyn Changed, cutter: &mut Cutter<'_>, run: Range<u64>) -> Result<()> {
+fn run(file: &dyn RechunkSource, cutter: &mut Cutter<'_>, run: Range<u64>) -> Result<()> {
     let chunker = cutter.chunker();
     // Bytes that were read and not cut yet, from `at` on.
     let mut ahead: Vec<u8> = Vec::new();
@@ -91,7 +91,7 @@ fn run(file: &dyn Changed, cutter: &mut Cutter<'_>, run: Range<u64>) -> Result<(
 
 /// The chunk that was cut at `at` before, if it would be cut so again: its bytes are the
 /// same, and it ended where it did because of them and not because the data did.
-fn kept(file: &dyn Changed, at: u64, end: u64) -> Option<(Extent, u64)> {
+fn kept(file: &dyn RechunkSource, at: u64, end: u64) -> Option<(Extent, u64)> {
     let before = file.before();
     let place = before.binary_search_by_key(&at, |part| part.start).ok()?;
     let part = &before[place];

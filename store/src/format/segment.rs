@@ -5,9 +5,9 @@
 //! file before it. Where items and segments end depends on nothing but the tree, so equal
 //! trees have equal segments and one id.
 
-mod alone;
+mod segment_part;
 
-pub use alone::{SegmentPart, covered};
+pub use segment_part::{SegmentPart, covered};
 
 use std::sync::Arc;
 

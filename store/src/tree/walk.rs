@@ -101,7 +101,7 @@ impl Skipped {
 
 /// An entry that was found. A regular file has no extents yet, and its extended attributes were not asked for.
 #[derive(Debug)]
-pub struct Found {
+pub struct WalkedEntry {
     /// The entry. A file with several names is a file where it comes first, and a link elsewhere.
     pub entry: Entry,
     /// The file, if it is a regular one.
@@ -120,7 +120,7 @@ pub fn walk(
     root: &RootDir,
     exclude: Exclude<'_>,
     threads: usize,
-    each: &mut dyn FnMut(Found) -> Result<()>,
+    each: &mut dyn FnMut(WalkedEntry) -> Result<()>,
 ) -> Result<Skipped> {
     walk_within(root, exclude, threads, AHEAD, each)
 }
@@ -130,7 +130,7 @@ fn walk_within(
     exclude: Exclude<'_>,
     threads: usize,
     bound: usize,
-    each: &mut dyn FnMut(Found) -> Result<()>,
+    each: &mut dyn FnMut(WalkedEntry) -> Result<()>,
 ) -> Result<Skipped> {
     let stat = rustix::fs::fstat(root.fd()).at("cannot read the attributes of", root.path())?;
     let fd = root.dir(b"").at("cannot open", root.path())?;
@@ -143,14 +143,18 @@ fn walk_within(
         }
         // Also when this thread panics: nobody may wait for it for ever.
         let _ending = ahead.ending();
-        each(Found { entry: top, file: None })?;
+        each(WalkedEntry { entry: top, file: None })?;
         hand_on(&ahead, folder, each)
     })?;
     Ok(ahead.skipped())
 }
 
 /// Hands on all that is in a folder, however deep.
-fn hand_on(ahead: &LookAhead<'_>, folder: usize, each: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
+fn hand_on(
+    ahead: &LookAhead<'_>,
+    folder: usize,
+    each: &mut dyn FnMut(WalkedEntry) -> Result<()>,
+) -> Result<()> {
     let mut links: HashMap<(u64, u64), TreePath> = HashMap::new();
     // What is left of the folders on the way down, with the next part of each; so the tree may be as deep as it likes.
     let mut open = vec![(folder, 0, Vec::new().into_iter())];
@@ -178,7 +182,7 @@ fn hand_on(ahead: &LookAhead<'_>, folder: usize, each: &mut dyn FnMut(Found) -> 
                 }
             }
         }
-        each(Found { entry, file: found })?;
+        each(WalkedEntry { entry, file: found })?;
         if let Some(folder) = folder {
             open.push((folder, 0, Vec::new().into_iter()));
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::{
     codec::{put_path, put_state, put_time, put_xattrs, read_path, read_state, read_time, read_xattrs},
     records::{RecordReader, Records},
-    walk::{Found, FoundFile},
+    walk::{FoundFile, WalkedEntry},
 };
 use crate::{
     Result,
@@ -54,8 +54,8 @@ impl WalkLog {
     }
 
     /// Adds an entry, which comes after all that were added; `choice` counts if it is a regular file.
-    pub fn push(&mut self, found: &Found, choice: Choice) {
-        let Found { entry: Entry { path, meta, kind }, file } = found;
+    pub fn push(&mut self, found: &WalkedEntry, choice: Choice) {
+        let WalkedEntry { entry: Entry { path, meta, kind }, file } = found;
         let previous = &mut self.previous;
         self.records.push(|out| {
             let tag = match (kind, file) {
@@ -169,7 +169,7 @@ mod tests {
         let mut log = WalkLog::default();
         for (entry, file) in &kinds {
             let (found, choice) = file.map_or((None, Choice::Keep), |(found, choice)| (Some(found), choice));
-            log.push(&Found { entry: entry.clone(), file: found }, choice);
+            log.push(&WalkedEntry { entry: entry.clone(), file: found }, choice);
         }
         let again: Vec<_> =
             log.entries().map(|logged| logged.map(|logged| (logged.entry, logged.file)).unwrap()).collect();

@@ -49,7 +49,7 @@ impl Host {
 
     /// Every chunk of a snapshot, wherever it is by now.
     async fn fetch(&self, opened: &Opened) -> store::Result<()> {
-        let whereabouts = followed(&self.store, &opened.record, self.rules);
+        let relocator = followed(&self.store, &opened.record, self.rules);
         let wants = opened.pieces().flatten().map(|piece| Want {
             id: piece.id,
             raw_len: piece.raw_len,
@@ -57,7 +57,7 @@ impl Host {
             purpose: (),
         });
         for fetch in plan(wants) {
-            whereabouts.fetch(&self.store, fetch).await?;
+            relocator.fetch(&self.store, fetch).await?;
         }
         Ok(())
     }

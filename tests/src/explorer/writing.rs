@@ -134,10 +134,10 @@ impl Host {
         let key = layout::pack(&self.store.tenant, emptied);
         let len = self.store.bucket.get(&key, u64::MAX).await?.bytes.len() as u64;
         let records: Vec<_> = of.iter().map(|record| (self.lineage.clone(), *record)).collect();
-        let rehearsal = repack::DryRun::default();
+        let dry_run = repack::DryRun::default();
         let packs = [(emptied, len)];
         let survey =
-            repack::survey(&self.store, &rehearsal, &packs, &records, &[], (u64::MAX, u64::MAX)).await?;
+            repack::survey(&self.store, &dry_run, &packs, &records, &[], (u64::MAX, u64::MAX)).await?;
         if let Some(deleted) = deleted {
             self.handle().delete(deleted, "explored").await?;
         }

@@ -1,4 +1,5 @@
-//! Checkpoints of a file system: each is what a commit of all its changes would be, and no event is missing.
+//! `checkpoint` takes checkpoints of a file system: each is what a commit of all its changes would be, and no event is
+//! missing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +8,7 @@ use std::{
 };
 
 use fuse::{
-    freeze::{ChangesSince, FrozenChanges, Standing},
+    freeze::{ChangesSince, CheckpointBase, FrozenChanges},
     overlay::chronicle::Happened,
 };
 use store::{
@@ -25,7 +26,7 @@ use crate::store_fixture::commit_request;
 /// The checkpoint before.
 #[derive(Debug, Default)]
 pub struct LastCheckpoint {
-    standing: Option<(Base, Standing)>,
+    standing: Option<(Base, CheckpointBase)>,
     /// The files and links that it has.
     files: BTreeSet<Vec<u8>>,
     /// The last event that was read.

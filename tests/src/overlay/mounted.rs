@@ -139,7 +139,7 @@ impl Mounted {
     }
 
     fn fs(fixture: &StoreFixture, recovered: Recovered, below: Option<Below>, room: Room) -> Arc<Fs> {
-        let lazy = ChunkFetcher::new(
+        let fetcher = ChunkFetcher::new(
             fixture.store.clone(),
             Handle::current(),
             Limits::default(),
@@ -149,7 +149,7 @@ impl Mounted {
             Room::Plenty => recovered.nodes,
             Room::None => recovered.nodes.keeping(0),
         };
-        Arc::new(Fs::new(Recovered { nodes, ..recovered }, below, Arc::new(lazy), Vec::new()))
+        Arc::new(Fs::new(Recovered { nodes, ..recovered }, below, Arc::new(fetcher), Vec::new()))
     }
 
     /// The tree of a snapshot, whole or by need.

@@ -1,4 +1,4 @@
-//! The command line of the MCP inspector drives every tool, over stdin and stdout and over HTTP.
+//! These tests drive every tool with the command line of the MCP inspector, over stdin and stdout and over HTTP.
 
 use std::{fs, process::Command};
 

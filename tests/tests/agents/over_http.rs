@@ -1,4 +1,4 @@
-//! The official Python client drives `/mcp` of `pstore serve`, with tokens of several tenants.
+//! These tests drive `/mcp` of `pstore serve` with the official Python client, and with tokens of several tenants.
 
 use serde_json::{Value, json};
 use tests::served::{Served, Tokens, request, with_header};

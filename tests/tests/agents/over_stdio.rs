@@ -1,4 +1,5 @@
-//! The official Python client drives `pstore mcp` over stdin and stdout: `tests/agents/drive.py` says what must hold.
+//! This test drives `pstore mcp` over stdin and stdout with the official Python client; `tests/agents/drive.py` says
+//! what must hold.
 
 use crate::scene::{CURRENT, PREVIOUS, Scene};
 

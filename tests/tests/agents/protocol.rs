@@ -1,4 +1,4 @@
-//! Lines as a faulty client, or a hostile one, writes them to `pstore mcp`.
+//! These tests write lines to `pstore mcp` as a faulty client, or a hostile one, does.
 
 use std::{
     io::{BufRead, BufReader, Write},

@@ -1,4 +1,5 @@
-//! The page of `pstore serve` in Chromium, driven by Playwright: `tests/page/drive.py` says what must hold.
+//! This test uses the page of `pstore serve` in Chromium, driven by Playwright; `tests/page/drive.py` says what must
+//! hold.
 
 use std::{fs, path::Path, process::Command};
 

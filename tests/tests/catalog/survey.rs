@@ -1,4 +1,4 @@
-//! A survey reads what has changed since it looked last, and nothing else.
+//! These tests bring a survey up to date: it reads what has changed since it looked last, and nothing else.
 
 use std::{
     fs,

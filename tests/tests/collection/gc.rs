@@ -141,10 +141,10 @@ async fn pins_are_read_after_records_or_what_somebody_has_pinned_goes() {
                 let bytes = memory_too.get(&layout::pack(&store.tenant, pack), u64::MAX).await.unwrap().bytes;
                 packs.push((pack, bytes.len() as u64));
             }
-            let rehearsal = repack::DryRun::default();
+            let dry_run = repack::DryRun::default();
             let users = [(lineage.clone(), pinned)];
             let survey =
-                repack::survey(&store, &rehearsal, &packs, &users, &[], (u64::MAX, u64::MAX)).await.unwrap();
+                repack::survey(&store, &dry_run, &packs, &users, &[], (u64::MAX, u64::MAX)).await.unwrap();
             assert_eq!(repack::run(&store, &survey, Rules::ALL).await.unwrap().records, 1);
         });
         let pins = layout::pins(&tenant);

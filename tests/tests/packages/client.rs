@@ -1,4 +1,4 @@
-//! The Python client: its own tests, with the program that was built with these.
+//! This test runs the Python client's own tests, with the program that was built with these.
 
 use std::{path::Path, process::Command};
 

@@ -1,5 +1,5 @@
-//! The image and deploy/compose on a Docker daemon: servers of one bucket, and a host agent whose mounts appear in a
-//! container that has no rights.
+//! These tests run the image and `deploy/compose` on a Docker daemon: servers of one bucket, and a host agent whose
+//! mounts appear in a container that has no rights.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! The Debian package: installed in a root of its own, used there, and removed.
+//! These tests install the Debian package in a root of its own, use it there, and remove it.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! The image: its layer is a root in which the program runs, as the user that the image names.
+//! These tests run the program in the layer of the image, as the user that the image names.
 
 use std::{fs, path::Path, process::Command};
 

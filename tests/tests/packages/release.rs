@@ -1,4 +1,4 @@
-//! The steps of a release, on a copy of the sources.
+//! These tests go through the steps of a release, on a copy of the sources.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! The wheel: `pip install` in a new environment, then the program and the client.
+//! These tests install the wheel with `pip` in a new environment, and use the program and the client in it.
 
 use std::{
     path::{Path, PathBuf},

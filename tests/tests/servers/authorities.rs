@@ -1,4 +1,4 @@
-//! A host without certificates of authorities, as a container from scratch is.
+//! This test runs the program on a host without certificates of authorities, as a container from scratch is.
 
 use tests::{binary::Host, server::SeaweedFs};
 

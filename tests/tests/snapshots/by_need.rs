@@ -145,3 +145,45 @@ async fn a_root_without_spans_is_read_too() {
     assert!(now.metadata.root.is_spanned());
     fixture.assert_clean().await;
 }
+
+/// The same as `browse::part`, from all entries.
+fn naive_part(entries: &[Entry], top: Option<&TreePath>) -> Vec<Entry> {
+    let is_in = |path: &TreePath| {
+        top.is_none_or(|top| path.is_within(top) || (!path.is_root() && top.is_within(path)))
+    };
+    let file = |entry: &Entry| match &entry.kind {
+        Kind::HardLink { target } => {
+            let file = entries.iter().find(|file| file.path == *target).unwrap().clone();
+            Entry { path: entry.path.clone(), ..file }
+        }
+        _ => entry.clone(),
+    };
+    entries.iter().filter(|entry| is_in(&entry.path)).map(file).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_of_a_tree_is_read_without_the_rest() {
+    let dir = tempfile::tempdir().unwrap();
+    let (profile, store) = (dir.path().join("profile"), dir.path().join("store"));
+    fill(&profile);
+    fs::create_dir(profile.join("z")).unwrap();
+    for at in 0..45_000 {
+        fs::write(profile.join("z").join(format!("{at:05}")), noise(100, at)).unwrap();
+    }
+    let (fixture, opened) = stored(&store, &profile).await;
+    let recorder = Arc::new(Recorder::new(Arc::clone(&fixture.store.bucket)));
+    let counted = fixture.on(Arc::clone(&recorder) as Arc<dyn Bucket>);
+    let all = opened.metadata.root.metadata_bytes();
+    assert!(all > 5 << 20, "{all} bytes are read at once");
+    let tops =
+        ["", "a", "a/deep/er", "a!", "big", "many", "many/linked", "many/300", "a/deep/gone", "gone/far"];
+    for top in tops.map(|top| TreePath::new(top).unwrap()) {
+        recorder.take();
+        let part = browse::part(&counted.store, &opened.record, Some(&top)).await.unwrap();
+        assert!(part == naive_part(&opened.entries, Some(&top)), "at {top}");
+        let read: u64 = recorder.take().iter().map(|call| call.bytes).sum();
+        assert!(top.is_root() || read < all / 4, "{read} of {all} bytes at {top}");
+    }
+    let part = browse::part(&counted.store, &opened.record, None).await.unwrap();
+    assert!(part == naive_part(&opened.entries, None), "of all");
+}

@@ -1,4 +1,4 @@
-//! Checkpoints fill their pools, and files come back from them.
+//! These tests fill the pools with checkpoints, and take files back from them.
 
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
 

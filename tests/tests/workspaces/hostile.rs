@@ -1,4 +1,4 @@
-//! Whoever works in a workspace may mean harm: nothing outside is read or written, and nothing hangs.
+//! These tests work in a workspace with ill intent: nothing outside is read or written, and nothing hangs.
 
 use std::{fs, os::unix::fs::symlink};
 

@@ -1,4 +1,4 @@
-//! What the files of a workspace say that nobody keeps is left out if somebody asks for it, and never touched.
+//! These tests leave out what the ignore files of a workspace name, if somebody asks for that, and never touch it.
 
 use std::fs;
 

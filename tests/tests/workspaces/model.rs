@@ -1,4 +1,4 @@
-//! Random work in a workspace beside a model of it: a tree that is given back is the one that was taken.
+//! These tests do random work in a workspace beside a model of it: a tree that is given back is the one that was taken.
 
 use std::{
     collections::BTreeMap,

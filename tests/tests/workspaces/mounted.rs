@@ -1,4 +1,4 @@
-//! A workspace that is a mount of ours: a checkpoint is a closed epoch, and no event is missing.
+//! These tests use a workspace that is a mount of pstore: a checkpoint is a closed epoch, and no event is missing.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What cannot be done is refused with what to type next.
+//! These tests ask for what cannot be done: the refusal says what to type next.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! A process watches a workspace: it sees every write, takes what is due, and may be killed at any time.
+//! These tests run the process that watches a workspace: it sees every write, takes what is due, and may be killed at
+//! any time.
 
 use std::fs;
 

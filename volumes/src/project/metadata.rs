@@ -1,4 +1,4 @@
-//! `metadata` is what is known of a saved state of a project, in the words of its object model.
+//! `metadata` defines the metadata of a saved state of a project, in the words of its object model.
 
 use std::collections::BTreeMap;
 

@@ -145,7 +145,7 @@ pub(super) async fn compare(
     let cookies = databases(&changed);
     let settings: BTreeSet<PathBuf> = changed.iter().filter(|path| is_of_settings(path)).cloned().collect();
     let storage: BTreeSet<PathBuf> = changed.iter().filter_map(|path| storage::directory_of(path)).collect();
-    let wanted = Wanted {
+    let wanted = FilesToFetch {
         files: cookies.iter().flat_map(|path| whole(path)).chain(settings.clone()).collect(),
         directories: storage.clone(),
     };
@@ -157,7 +157,7 @@ pub(super) async fn compare(
     let captured_at_ms = after.captured_at_ms;
     let read = move || read(&scratch, &cookies, &storage, settings, captured_at_ms);
     let read = tokio::task::spawn_blocking(read).await;
-    let Told { cookies, local_storage, settings } =
+    let FetchedFacts { cookies, local_storage, settings } =
         read.map_err(|error| Failure::internal(error.to_string()))??;
     let (came, went) = names::changed(&old.extensions, &new.extensions);
     let (origins_added, origins_gone) = names::changed(&old.origins, &new.origins);
@@ -245,13 +245,13 @@ fn is_of_settings(path: &Path) -> bool {
 }
 
 /// The files to fetch, if there are such.
-struct Wanted {
+struct FilesToFetch {
     files: BTreeSet<PathBuf>,
     /// Of these, all files directly in them.
     directories: BTreeSet<PathBuf>,
 }
 
-impl Wanted {
+impl FilesToFetch {
     fn has(&self, path: &Path) -> bool {
         self.files.contains(path) || path.parent().is_some_and(|parent| self.directories.contains(parent))
     }
@@ -268,7 +268,7 @@ struct Named {
 
 impl Named {
     /// Goes through the tree of a snapshot.
-    async fn of(tenant: &TenantStore, record: &Record, wanted: &Wanted) -> Result<Self, Failure> {
+    async fn of(tenant: &TenantStore, record: &Record, wanted: &FilesToFetch) -> Result<Self, Failure> {
         let mut named = Self::default();
         browse::each(tenant, record, |entry, file| {
             if entry.kind == Kind::Directory {
@@ -307,7 +307,7 @@ async fn fetch(
 }
 
 /// The facts in the fetched files.
-struct Told {
+struct FetchedFacts {
     cookies: BTreeMap<PathBuf, Sites>,
     local_storage: BTreeMap<PathBuf, Storage>,
     settings: BTreeMap<PathBuf, Option<BTreeSet<String>>>,
@@ -320,7 +320,7 @@ fn read(
     storage: &BTreeSet<PathBuf>,
     settings: BTreeSet<PathBuf>,
     captured_at_ms: u64,
-) -> Result<Told, Failure> {
+) -> Result<FetchedFacts, Failure> {
     let root = scratch.path();
     let copies = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
     let sites = match cookies.is_empty() {
@@ -341,7 +341,7 @@ fn read(
         };
         (path, changed)
     });
-    Ok(Told { cookies: sites, local_storage, settings: named.collect() })
+    Ok(FetchedFacts { cookies: sites, local_storage, settings: named.collect() })
 }
 
 /// `None` if there is no such file.

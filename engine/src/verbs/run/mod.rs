@@ -2,12 +2,12 @@
 //!
 //! It mounts the profile. If it cannot mount, or the user asks for it, it copies the profile.
 
-mod alone;
 mod command;
 mod copied;
 mod mounted;
 mod request;
 mod run_end;
+mod without_store;
 mod workdir;
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -111,8 +111,8 @@ impl Engine {
             copied::run(self, request, user.as_ref(), &mut signals).await
         };
         let ended = match ended {
-            Err(failure) if alone::is_wanted(self, request, reference, &failure) => {
-                alone::run(self, request, user.as_ref(), &mut signals, failure).await?
+            Err(failure) if without_store::is_wanted(self, request, reference, &failure) => {
+                without_store::run(self, request, user.as_ref(), &mut signals, failure).await?
             }
             ended => ended?,
         };

@@ -5,7 +5,7 @@
 //! checkpoint finds what was not seen.
 
 pub(crate) mod client;
-mod eyes;
+mod inotify;
 
 use std::{
     collections::HashSet,
@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use store::ErrorKind;
 use tokio::{runtime::Handle, sync::mpsc};
 
-use self::{client::Verb, eyes::Eyes};
+use self::{client::Verb, inotify::InotifyWatch};
 use super::{
     folder::WorkspaceFolder,
     life::{is_too_soon, nothing_taken, wanted_of},
@@ -73,7 +73,7 @@ pub struct Watching {
 #[derive(Debug)]
 enum Sight {
     /// From the kernel.
-    Kernel(Mutex<Eyes>),
+    Kernel(Mutex<InotifyWatch>),
     /// From the daemon of the mount that the workspace is, which notes everything.
     Mount(LiveMount),
 }
@@ -97,7 +97,7 @@ impl Engine {
         let living = live(&folder)?;
         let sight = match self.workspace_mount(&folder) {
             Some(live) => Sight::Mount(live),
-            None => Sight::Kernel(Mutex::new(self.open_eyes(&folder).await?)),
+            None => Sight::Kernel(Mutex::new(self.open_inotify(&folder).await?)),
         };
         let (hand_over, handed) = mpsc::channel(WAITING);
         let shared = Arc::new(Shared {
@@ -122,14 +122,15 @@ impl Engine {
 }
 
 impl Engine {
-    async fn open_eyes(&self, folder: &WorkspaceFolder) -> Result<Eyes, Failure> {
+    async fn open_inotify(&self, folder: &WorkspaceFolder) -> Result<InotifyWatch, Failure> {
         let (directory, path) = (folder.directory().to_owned(), folder.session_db());
-        let opened = tokio::task::spawn_blocking(move || Eyes::open(&directory, SessionDb::open(&path)?));
-        let eyes = opened.await.map_err(|error| Failure::internal(error.to_string()))??;
-        if !eyes.is_complete() {
+        let opened =
+            tokio::task::spawn_blocking(move || InotifyWatch::open(&directory, SessionDb::open(&path)?));
+        let inotify = opened.await.map_err(|error| Failure::internal(error.to_string()))??;
+        if !inotify.is_complete() {
             self.warn("not every directory can be watched; checkpoints find what was not seen");
         }
-        Ok(eyes)
+        Ok(inotify)
     }
 }
 
@@ -196,11 +197,11 @@ fn live(folder: &WorkspaceFolder) -> Result<File, Failure> {
 impl Shared {
     /// Writes down what happens, until it is over.
     fn see(&self) {
-        let eyes = match &self.sight {
-            Sight::Kernel(eyes) => eyes,
+        let inotify = match &self.sight {
+            Sight::Kernel(inotify) => inotify,
             Sight::Mount(live) => return self.ask_mount(live),
         };
-        let fd = match eyes.lock().fd().try_clone_to_owned() {
+        let fd = match inotify.lock().fd().try_clone_to_owned() {
             Ok(fd) => fd,
             Err(error) => return tracing::error!(%error, "nothing can be watched"),
         };
@@ -228,8 +229,8 @@ impl Shared {
 
     /// Writes down what the kernel has told so far.
     fn drain(&self) {
-        let Sight::Kernel(eyes) = &self.sight else { return };
-        if let Err(failure) = eyes.lock().drain() {
+        let Sight::Kernel(inotify) = &self.sight else { return };
+        if let Err(failure) = inotify.lock().drain() {
             tracing::warn!(error = %failure.message, "events could not be written down; the next checkpoint finds them");
         }
     }
@@ -314,8 +315,8 @@ impl Shared {
     }
 
     fn silence(&self, paths: HashSet<Vec<u8>>) {
-        if let Sight::Kernel(eyes) = &self.sight {
-            eyes.lock().silence(paths);
+        if let Sight::Kernel(inotify) = &self.sight {
+            inotify.lock().silence(paths);
         }
     }
 }

@@ -15,7 +15,7 @@
 //! write, a damaged disk or a stranger's file costs a fetch and nothing else. No file is held
 //! open for reading, so what is evicted is free at once.
 
-mod room;
+mod eviction;
 mod segment;
 #[cfg(test)]
 mod tests;
@@ -103,13 +103,13 @@ pub struct ChunkCache {
 
 #[derive(Debug, Default)]
 struct Index {
-    places: HashMap<ChunkId, Place>,
-    segments: HashMap<Name, Seen>,
+    places: HashMap<ChunkId, CachedChunk>,
+    segments: HashMap<Name, SegmentState>,
     looked: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct CachedChunk {
     segment: Name,
     at: u32,
     slot: Slot,
@@ -117,7 +117,7 @@ struct Place {
 
 /// This process's knowledge of a segment.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct SegmentState {
     slots: u32,
     touched: Option<Instant>,
 }
@@ -126,7 +126,7 @@ impl ChunkCache {
     /// The chunks that `cache` keeps for all processes of this host.
     pub fn new(cache: &Cache, limits: Limits) -> Self {
         Self {
-            folder: cache.folder(room::FOLDER),
+            folder: cache.folder(eviction::FOLDER),
             host_root: cache.host_root().to_owned(),
             limits,
             index: Mutex::default(),
@@ -198,10 +198,10 @@ impl ChunkCache {
             if self.has(&frame.id) {
                 continue;
             }
-            if room::is_short(&self.host_root, &self.limits)? {
+            if eviction::is_short(&self.host_root, &self.limits)? {
                 // Our own segment is no better than others.
                 *appender = None;
-                room::make(&self.host_root, &self.limits, 0)?;
+                eviction::make(&self.host_root, &self.limits, 0)?;
             }
             let full = appender.as_ref().is_none_or(|open| !open.fits(frame.stored.len()));
             if full {
@@ -224,17 +224,17 @@ impl ChunkCache {
     /// made for it.
     fn new_appender(&self, len: usize) -> io::Result<Appender> {
         make_private(&self.folder)?;
-        let _lock = room::lock(&self.host_root)?;
+        let _lock = eviction::lock(&self.host_root)?;
         if let Some(found) = Appender::adopt(&self.folder, self.limits.segment_bytes, len) {
             return Ok(found);
         }
-        room::evict_for(&self.host_root, &self.limits, 1)?;
+        eviction::evict_for(&self.host_root, &self.limits, 1)?;
         Appender::create(&self.folder, self.limits.segment_bytes, len)
     }
 
     fn learn(&self, segment: Name, at: u32, id: ChunkId, slot: Slot) {
         let mut index = self.index();
-        index.places.insert(id, Place { segment, at, slot });
+        index.places.insert(id, CachedChunk { segment, at, slot });
         index.segments.entry(segment).or_default().slots = at + 1;
     }
 
@@ -259,7 +259,7 @@ impl ChunkCache {
             };
             seen.slots = next;
             for (at, id, slot) in slots {
-                index.places.entry(id).or_insert(Place { segment: name, at, slot });
+                index.places.entry(id).or_insert(CachedChunk { segment: name, at, slot });
             }
         }
     }

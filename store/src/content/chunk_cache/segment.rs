@@ -94,17 +94,17 @@ fn slot_at(at: u32) -> u64 {
     MAGIC.len() as u64 + u64::from(at) * SLOT_LEN as u64
 }
 
-type Found = (u32, ChunkId, Slot);
+type FilledSlot = (u32, ChunkId, Slot);
 
 /// The slots from `from` on, and where the table ends.
-pub(super) fn slots(path: &Path, from: u32) -> io::Result<(Vec<Found>, u32)> {
+pub(super) fn slots(path: &Path, from: u32) -> io::Result<(Vec<FilledSlot>, u32)> {
     if from >= SLOTS {
         return Ok((Vec::new(), SLOTS));
     }
     table(&open(path, false)?, from)
 }
 
-fn table(file: &File, from: u32) -> io::Result<(Vec<Found>, u32)> {
+fn table(file: &File, from: u32) -> io::Result<(Vec<FilledSlot>, u32)> {
     let mut magic = [0; MAGIC.len()];
     file.read_exact_at(&mut magic, 0)?;
     if magic != *MAGIC {

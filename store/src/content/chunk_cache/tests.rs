@@ -70,7 +70,7 @@ fn the_limits_hold_at_every_moment_whoever_inserts() {
     let limit = limits().max_bytes;
     // Segments come and go only under the lock, so who holds it sees a state that was.
     let look = || {
-        let _lock = room::lock(root.path()).unwrap();
+        let _lock = eviction::lock(root.path()).unwrap();
         taken(root.path()).0
     };
     std::thread::scope(|scope| {

@@ -119,11 +119,11 @@ impl ChunkFetcher {
             let wanted: Vec<Piece> =
                 planned.wants.iter().map(|want| want.purpose).filter(|piece| !self.has(piece)).collect();
             let (_, wants) = self.register(&wanted);
-            let lazy = Arc::clone(self);
+            let fetcher = Arc::clone(self);
             self.runtime.spawn(async move {
                 let _slot = slot;
                 for fetch in plan(wants) {
-                    lazy.fetch(fetch, true).await;
+                    fetcher.fetch(fetch, true).await;
                 }
             });
         }
@@ -136,8 +136,9 @@ impl ChunkFetcher {
             Ok(bytes) => {
                 let wanted = fetch.wants.iter().map(|want| u64::from(want.location.stored_len)).sum();
                 self.counters.fetched(bytes.len() as u64, wanted, ahead);
-                let lazy = Arc::clone(self);
-                let unpacked = self.runtime.spawn_blocking(move || lazy.unpack(fetch, &bytes, ahead)).await;
+                let fetcher = Arc::clone(self);
+                let unpacked =
+                    self.runtime.spawn_blocking(move || fetcher.unpack(fetch, &bytes, ahead)).await;
                 match unpacked {
                     Ok(damaged) => self.fetch_again(damaged).await,
                     Err(error) => tracing::warn!(error = %internal(error), "chunks were not unpacked"),

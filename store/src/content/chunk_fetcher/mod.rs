@@ -121,12 +121,12 @@ pub struct ChunkFetcher {
     counters: Counters,
     first_reads: FirstReads,
     /// Where chunks are that were moved since the mount began.
-    whereabouts: Relocator,
+    relocator: Relocator,
 }
 
 impl ChunkFetcher {
-    /// Requests are made on `runtime`; chunks that are moved are found by `whereabouts`.
-    pub fn new(store: TenantStore, runtime: Handle, limits: Limits, whereabouts: Relocator) -> Arc<Self> {
+    /// Requests are made on `runtime`; chunks that are moved are found by `relocator`.
+    pub fn new(store: TenantStore, runtime: Handle, limits: Limits, relocator: Relocator) -> Arc<Self> {
         let local = Packs::of(&store);
         let disk = match (&local, &store.cache) {
             (None, Some(cache)) => Some(Arc::new(ChunkCache::new(cache, limits.disk))),
@@ -147,7 +147,7 @@ impl ChunkFetcher {
             queued_bytes: AtomicU64::new(0),
             counters: Counters::default(),
             first_reads: FirstReads::default(),
-            whereabouts,
+            relocator,
             limits,
             store,
         })
@@ -164,8 +164,8 @@ impl ChunkFetcher {
     }
 
     /// The counts of all reads so far, and of their costs.
-    pub fn figures(&self) -> FetchStats {
-        self.counters.figures()
+    pub fn stats(&self) -> FetchStats {
+        self.counters.stats()
     }
 
     /// The chunks, if they can be had without waiting for a network: from memory or this
@@ -174,13 +174,12 @@ impl ChunkFetcher {
     /// A pack that is gone is [`Error::Missing`], unless its chunks may have been moved: to find that out
     /// takes waiting.
     pub fn now(&self, pieces: &[Piece]) -> Option<Result<Vec<Chunk>>> {
-        let pieces = &*placed(&self.whereabouts.known(), pieces);
+        let pieces = &*placed(&self.relocator.known(), pieces);
         let mut found = FoundChunks::new(pieces, &self.memory);
         if !found.missing.is_empty() {
             if let Some(local) = &self.local {
                 if let Err(error) = found.read_local(local, &self.memory) {
-                    let can_be_found =
-                        matches!(error, Error::Missing { .. }) && self.whereabouts.can_follow();
+                    let can_be_found = matches!(error, Error::Missing { .. }) && self.relocator.can_follow();
                     return (!can_be_found).then_some(Err(error));
                 }
             } else {
@@ -201,10 +200,10 @@ impl ChunkFetcher {
     pub async fn chunks(self: &Arc<Self>, pieces: &[Piece]) -> Result<Vec<Chunk>> {
         let mut looks = 0;
         loop {
-            let known = self.whereabouts.known();
+            let known = self.relocator.known();
             match self.chunks_at(&placed(&known, pieces)).await {
                 Err(missing @ Error::Missing { .. }) if looks < LOOKS => {
-                    self.whereabouts.look_again(&known, missing).await?;
+                    self.relocator.look_again(&known, missing).await?;
                     looks += 1;
                 }
                 ended => return ended,
@@ -215,14 +214,14 @@ impl ChunkFetcher {
     async fn chunks_at(self: &Arc<Self>, pieces: &[Piece]) -> Result<Vec<Chunk>> {
         let mut found = FoundChunks::new(pieces, &self.memory);
         if !found.missing.is_empty() && (self.local.is_some() || self.disk.is_some()) {
-            let lazy = Arc::clone(self);
+            let fetcher = Arc::clone(self);
             let reading = self.runtime.spawn_blocking(move || {
-                if let Some(local) = &lazy.local {
-                    found.read_local(local, &lazy.memory)?;
-                } else if let Some(disk) = &lazy.disk {
+                if let Some(local) = &fetcher.local {
+                    found.read_local(local, &fetcher.memory)?;
+                } else if let Some(disk) = &fetcher.disk {
                     disk.refresh();
                     // What is not there is fetched.
-                    let _ = found.read_disk(disk, &lazy);
+                    let _ = found.read_disk(disk, &fetcher);
                 }
                 Ok::<_, Error>(found)
             });
@@ -245,16 +244,16 @@ impl ChunkFetcher {
     /// Fetches in the background chunks that will probably be read soon. Where packs are files, the
     /// kernel is asked to read them. Beyond the bytes that may wait it does nothing.
     pub fn prefetch(self: &Arc<Self>, pieces: Vec<Piece>) {
-        let pieces = placed(&self.whereabouts.known(), &pieces).into_owned();
+        let pieces = placed(&self.relocator.known(), &pieces).into_owned();
         let Some(queued) = self.queue(&pieces) else { return };
         if self.local.is_some() {
             self.runtime.spawn_blocking(move || {
-                if let Some(local) = &queued.lazy.local {
+                if let Some(local) = &queued.fetcher.local {
                     local.will_need(&pieces);
                 }
             });
         } else {
-            self.runtime.spawn(async move { queued.lazy.fetch_ahead(pieces).await });
+            self.runtime.spawn(async move { queued.fetcher.fetch_ahead(pieces).await });
         }
     }
 
@@ -265,13 +264,13 @@ impl ChunkFetcher {
             return self.prefetch(pieces);
         }
         pieces.retain(|piece| self.memory.get(&piece.id).is_none());
-        let pieces = placed(&self.whereabouts.known(), &pieces).into_owned();
+        let pieces = placed(&self.relocator.known(), &pieces).into_owned();
         // Side by side, and the first of them soon.
         for part in pieces.chunks(PREPARED_TOGETHER) {
             let part = part.to_vec();
             let Some(queued) = self.queue(&part) else { return };
             self.runtime.spawn_blocking(move || {
-                let ChunkFetcher { local: Some(local), memory, .. } = &*queued.lazy else { return };
+                let ChunkFetcher { local: Some(local), memory, .. } = &*queued.fetcher else { return };
                 // What fails is told to whoever reads it.
                 let numbered = part.into_iter().enumerate();
                 let _ = local.read(numbered, |_, id, chunk| memory.put(id, &chunk));
@@ -283,7 +282,7 @@ impl ChunkFetcher {
     fn queue(self: &Arc<Self>, pieces: &[Piece]) -> Option<Queued> {
         let bytes = pieces.iter().map(|piece| u64::from(piece.location.stored_len)).sum();
         let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let queued = Queued { lazy: Arc::clone(self), bytes };
+        let queued = Queued { fetcher: Arc::clone(self), bytes };
         (!pieces.is_empty() && before + bytes <= self.limits.prefetch_bytes).then_some(queued)
     }
 
@@ -302,10 +301,10 @@ impl ChunkFetcher {
     fn demand(self: &Arc<Self>, pieces: &[Piece]) -> Vec<Ticket> {
         let (tickets, wants) = self.register(pieces);
         for fetch in plan(wants) {
-            let lazy = Arc::clone(self);
+            let fetcher = Arc::clone(self);
             self.runtime.spawn(async move {
-                let _slot = lazy.demand.acquire().await;
-                lazy.fetch(fetch, false).await;
+                let _slot = fetcher.demand.acquire().await;
+                fetcher.fetch(fetch, false).await;
             });
         }
         tickets
@@ -318,13 +317,13 @@ impl ChunkFetcher {
 
 /// Something that waits to be fetched ahead.
 struct Queued {
-    lazy: Arc<ChunkFetcher>,
+    fetcher: Arc<ChunkFetcher>,
     bytes: u64,
 }
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        self.lazy.queued_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.fetcher.queued_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -357,11 +356,11 @@ impl FoundChunks {
     }
 
     /// `None` if some are missing still.
-    fn read_disk(&mut self, disk: &ChunkCache, lazy: &ChunkFetcher) -> Option<()> {
+    fn read_disk(&mut self, disk: &ChunkCache, fetcher: &ChunkFetcher) -> Option<()> {
         self.missing.retain(|at| {
             let piece = &self.pieces[*at];
-            let Some(chunk) = disk.read(lazy.store.key(), &piece.id, piece.raw_len) else { return true };
-            lazy.memory.put(piece.id, &chunk);
+            let Some(chunk) = disk.read(fetcher.store.key(), &piece.id, piece.raw_len) else { return true };
+            fetcher.memory.put(piece.id, &chunk);
             self.chunks[*at] = Some(chunk);
             self.disk_hits += 1;
             false

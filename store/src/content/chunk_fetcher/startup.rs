@@ -184,8 +184,8 @@ impl ChunkFetcher {
         if self.is_local() {
             return self.prefetch(pieces);
         }
-        let lazy = Arc::clone(self);
-        self.runtime.spawn(async move { lazy.fetch_startup(pieces).await });
+        let fetcher = Arc::clone(self);
+        self.runtime.spawn(async move { fetcher.fetch_startup(pieces).await });
     }
 
     async fn fetch_startup(self: Arc<Self>, pieces: Vec<Piece>) {
@@ -196,15 +196,15 @@ impl ChunkFetcher {
         let requests = gather(wanted.collect());
         stream::iter(requests)
             .for_each_concurrent(REQUESTS, |group| {
-                let lazy = Arc::clone(&self);
+                let fetcher = Arc::clone(&self);
                 async move {
                     // Booked only when its turn has come, as all prefetching is.
-                    let (_, wants) = lazy.register(&group);
+                    let (_, wants) = fetcher.register(&group);
                     let start = wants.iter().map(|want| want.location.offset).min();
                     let end = wants.iter().map(|want| want.location.end()).max();
                     if let (Some(start), Some(end)) = (start, end) {
                         let pack = wants[0].location.pack;
-                        lazy.fetch(Fetch { pack, start, end, wants }, true).await;
+                        fetcher.fetch(Fetch { pack, start, end, wants }, true).await;
                     }
                 }
             })

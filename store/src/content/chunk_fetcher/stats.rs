@@ -57,7 +57,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub fn figures(&self) -> FetchStats {
+    pub fn stats(&self) -> FetchStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let unread: u64 = self.unread().values().map(|len| u64::from(*len)).sum();
         FetchStats {

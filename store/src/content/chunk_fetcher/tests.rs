@@ -38,7 +38,7 @@ impl Desk {
         Self { memory, faults, recorder, store }
     }
 
-    fn lazy(&self) -> Arc<ChunkFetcher> {
+    fn fetcher(&self) -> Arc<ChunkFetcher> {
         ChunkFetcher::new(self.store.clone(), Handle::current(), Limits::default(), Default::default())
     }
 
@@ -127,28 +127,28 @@ async fn until(what: impl Fn() -> bool) {
 async fn neighbouring_misses_are_one_request_and_what_was_read_is_none() {
     let desk = Desk::new(None);
     let pieces = pack(&desk.store, 0, 12).await;
-    let lazy = desk.lazy();
+    let fetcher = desk.fetcher();
     desk.recorder.take();
-    assert!(lazy.now(&pieces[2..5]).is_none());
-    assert_content(&lazy.chunks(&pieces[2..5]).await.unwrap(), 0, 2..5);
+    assert!(fetcher.now(&pieces[2..5]).is_none());
+    assert_content(&fetcher.chunks(&pieces[2..5]).await.unwrap(), 0, 2..5);
     assert_eq!(desk.requests(), 1);
     // What is there already is not asked for again, though it lies between.
-    assert_content(&lazy.chunks(&pieces[1..6]).await.unwrap(), 0, 1..6);
+    assert_content(&fetcher.chunks(&pieces[1..6]).await.unwrap(), 0, 1..6);
     assert_eq!(desk.requests(), 1);
-    assert_content(&lazy.now(&pieces[1..6]).unwrap().unwrap(), 0, 1..6);
+    assert_content(&fetcher.now(&pieces[1..6]).unwrap().unwrap(), 0, 1..6);
     assert_eq!(desk.requests(), 0);
-    let figures = lazy.figures();
-    assert_eq!((figures.requests, figures.misses, figures.memory_hits), (2, 5, 8));
-    assert!(figures.wasted_bytes > 0 && figures.wasted_bytes < figures.fetched_bytes, "{figures:?}");
+    let stats = fetcher.stats();
+    assert_eq!((stats.requests, stats.misses, stats.memory_hits), (2, 5, 8));
+    assert!(stats.wasted_bytes > 0 && stats.wasted_bytes < stats.fetched_bytes, "{stats:?}");
 }
 
 #[tokio::test]
 async fn many_who_want_the_same_chunk_share_one_request() {
     let desk = Desk::new(None);
     let pieces = pack(&desk.store, 0, 4).await;
-    let lazy = desk.lazy();
+    let fetcher = desk.fetcher();
     desk.recorder.take();
-    let readers = (0..20).map(|_| lazy.chunks(&pieces));
+    let readers = (0..20).map(|_| fetcher.chunks(&pieces));
     for chunks in futures::future::join_all(readers).await {
         assert_content(&chunks.unwrap(), 0, 0..4);
     }
@@ -159,11 +159,11 @@ async fn many_who_want_the_same_chunk_share_one_request() {
 async fn a_reader_that_gives_up_takes_nothing_from_the_others() {
     let desk = Desk::new(None);
     let pieces = pack(&desk.store, 0, 2).await;
-    let lazy = desk.lazy();
+    let fetcher = desk.fetcher();
     desk.faults.inject(Rule::new(Fault::Silence).on(Verb::GetRange));
-    let impatient = tokio::time::timeout(Duration::from_secs(1), lazy.chunks(&pieces)).await;
+    let impatient = tokio::time::timeout(Duration::from_secs(1), fetcher.chunks(&pieces)).await;
     assert!(impatient.is_err());
-    assert_content(&lazy.chunks(&pieces).await.unwrap(), 0, 0..2);
+    assert_content(&fetcher.chunks(&pieces).await.unwrap(), 0, 0..2);
     assert_eq!(desk.faults.strikes(), 1);
 }
 
@@ -175,13 +175,13 @@ async fn a_server_that_hangs_keeps_a_reader_no_longer_than_requests_are_repeated
     desk.faults.inject(Rule::new(Fault::Silence).on(Verb::GetRange).always());
     for (retrying, most) in [(20, 20), (3, 3), (0, 15)] {
         let limits = Limits::within(Duration::from_secs(retrying));
-        let lazy = ChunkFetcher::new(desk.store.clone(), Handle::current(), limits, Default::default());
+        let fetcher = ChunkFetcher::new(desk.store.clone(), Handle::current(), limits, Default::default());
         desk.recorder.take();
         let started = Instant::now();
-        let error = lazy.chunks(&pieces).await.unwrap_err();
+        let error = fetcher.chunks(&pieces).await.unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::Unavailable);
         assert!(started.elapsed() <= Duration::from_secs(most), "{retrying}: {:?}", started.elapsed());
-        assert!(retrying == 0 || lazy.figures().retries >= 2, "{retrying}: {:?}", lazy.figures());
+        assert!(retrying == 0 || fetcher.stats().retries >= 2, "{retrying}: {:?}", fetcher.stats());
     }
 }
 
@@ -189,34 +189,34 @@ async fn a_server_that_hangs_keeps_a_reader_no_longer_than_requests_are_repeated
 async fn a_failed_fetch_is_sent_again_and_a_failure_is_not_remembered() {
     let desk = Desk::new(None);
     let pieces = pack(&desk.store, 0, 2).await;
-    let lazy = desk.lazy();
+    let fetcher = desk.fetcher();
     desk.faults.inject(Rule::new(Fault::Before).on(Verb::GetRange));
-    assert_content(&lazy.chunks(&pieces[..1]).await.unwrap(), 0, 0..1);
-    assert_eq!((desk.faults.strikes(), lazy.figures().retries), (1, 1));
+    assert_content(&fetcher.chunks(&pieces[..1]).await.unwrap(), 0, 0..1);
+    assert_eq!((desk.faults.strikes(), fetcher.stats().retries), (1, 1));
 
     desk.faults.kill();
     let started = Instant::now();
-    let (one, two) = futures::future::join(lazy.chunks(&pieces[1..]), lazy.chunks(&pieces[1..])).await;
+    let (one, two) = futures::future::join(fetcher.chunks(&pieces[1..]), fetcher.chunks(&pieces[1..])).await;
     for answer in [one, two] {
         assert_eq!(answer.unwrap_err().kind(), crate::ErrorKind::Unavailable);
     }
     assert!(started.elapsed() <= Limits::default().deadline, "{:?}", started.elapsed());
     desk.faults.heal();
-    assert_content(&lazy.chunks(&pieces[1..]).await.unwrap(), 0, 1..2);
+    assert_content(&fetcher.chunks(&pieces[1..]).await.unwrap(), 0, 1..2);
 }
 
 #[tokio::test]
 async fn bytes_damaged_on_the_way_are_fetched_again_and_damage_in_the_bucket_is_told() {
     let desk = Desk::new(None);
     let pieces = pack(&desk.store, 0, 3).await;
-    let lazy = desk.lazy();
+    let fetcher = desk.fetcher();
     desk.faults.inject(Rule::new(Fault::Flipped).on(Verb::GetRange));
-    assert_content(&lazy.chunks(&pieces).await.unwrap(), 0, 0..3);
+    assert_content(&fetcher.chunks(&pieces).await.unwrap(), 0, 0..3);
     assert_eq!(desk.faults.strikes(), 1);
 
-    let lazy = desk.lazy();
+    let fetcher = desk.fetcher();
     desk.faults.inject(Rule::new(Fault::Flipped).on(Verb::GetRange).always());
-    let error = lazy.chunks(&pieces[..1]).await.unwrap_err();
+    let error = fetcher.chunks(&pieces[..1]).await.unwrap_err();
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
     assert!(error.to_string().contains(&pieces[0].id.to_string()), "{error}");
 }
@@ -227,7 +227,7 @@ async fn a_pack_that_is_gone_is_missing_and_not_merely_damaged() {
     let pieces = pack(&desk.store, 0, 1).await;
     let key = layout::pack(&desk.store.tenant, pieces[0].location.pack);
     desk.memory.delete(&key).await.unwrap();
-    let error = desk.lazy().chunks(&pieces).await.unwrap_err();
+    let error = desk.fetcher().chunks(&pieces).await.unwrap_err();
     assert!(matches!(error, Error::Missing { .. }), "{error}");
 }
 
@@ -241,16 +241,16 @@ async fn demand_overtakes_prefetching() {
     }
     let queued = pack(&desk.store, 8, 2).await;
     ahead.extend(&queued);
-    let lazy = desk.lazy();
+    let fetcher = desk.fetcher();
     desk.faults.inject(Rule::new(Fault::Silence).on(Verb::GetRange).always());
-    lazy.prefetch(slow);
-    lazy.prefetch(ahead);
+    fetcher.prefetch(slow);
+    fetcher.prefetch(ahead);
     tokio::time::sleep(Duration::from_millis(1)).await;
     let before = desk.faults.calls();
     desk.faults.heal();
     // Every slot for prefetching waits for an answer that does not come.
     let started = Instant::now();
-    assert_content(&lazy.chunks(&queued).await.unwrap(), 8, 0..2);
+    assert_content(&fetcher.chunks(&queued).await.unwrap(), 8, 0..2);
     assert_eq!(started.elapsed(), Duration::ZERO);
     assert_eq!(desk.faults.calls(), before + 1);
 }
@@ -259,20 +259,20 @@ async fn demand_overtakes_prefetching() {
 async fn what_was_prefetched_is_waste_until_it_is_read() {
     let desk = Desk::new(None);
     let pieces = pack(&desk.store, 0, 4).await;
-    let lazy = desk.lazy();
-    lazy.prefetch(pieces.clone());
-    until(|| lazy.now(&pieces[..1]).is_some()).await;
-    until(|| lazy.figures().wasted_bytes > 0 && lazy.now(&pieces[3..]).is_some()).await;
-    lazy.now(&pieces).unwrap().unwrap();
-    let figures = lazy.figures();
-    assert_eq!((figures.wasted_bytes, figures.demanded_bytes, figures.requests), (0, 0, 1));
-    assert_eq!(figures.prefetched_bytes, figures.fetched_bytes);
+    let fetcher = desk.fetcher();
+    fetcher.prefetch(pieces.clone());
+    until(|| fetcher.now(&pieces[..1]).is_some()).await;
+    until(|| fetcher.stats().wasted_bytes > 0 && fetcher.now(&pieces[3..]).is_some()).await;
+    fetcher.now(&pieces).unwrap().unwrap();
+    let stats = fetcher.stats();
+    assert_eq!((stats.wasted_bytes, stats.demanded_bytes, stats.requests), (0, 0, 1));
+    assert_eq!(stats.prefetched_bytes, stats.fetched_bytes);
     // Beyond what may wait, nothing is fetched at all.
     let limits = Limits { prefetch_bytes: 10, ..Limits::default() };
-    let lazy = ChunkFetcher::new(desk.store.clone(), Handle::current(), limits, Default::default());
-    lazy.prefetch(pieces);
+    let fetcher = ChunkFetcher::new(desk.store.clone(), Handle::current(), limits, Default::default());
+    fetcher.prefetch(pieces);
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert_eq!(lazy.figures().requests, 0);
+    assert_eq!(fetcher.stats().requests, 0);
 }
 
 #[tokio::test]
@@ -280,14 +280,14 @@ async fn chunks_are_shared_through_the_disk_and_bad_ones_are_fetched_again() {
     let root = tempfile::tempdir().unwrap();
     let desk = Desk::new(Some(root.path()));
     let pieces = pack(&desk.store, 0, 6).await;
-    let first = desk.lazy();
+    let first = desk.fetcher();
     first.chunks(&pieces).await.unwrap();
     until(|| pieces.iter().all(|piece| first.disk.as_ref().unwrap().has(&piece.id))).await;
     desk.recorder.take();
 
-    let second = desk.lazy();
+    let second = desk.fetcher();
     assert_content(&second.now(&pieces).unwrap().unwrap(), 0, 0..6);
-    assert_eq!((second.figures().disk_hits, desk.requests()), (6, 0));
+    assert_eq!((second.stats().disk_hits, desk.requests()), (6, 0));
 
     let folder = desk.store.cache.as_ref().unwrap().folder("chunks");
     let segments: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -296,13 +296,13 @@ async fn chunks_are_shared_through_the_disk_and_bad_ones_are_fetched_again() {
     let start = 53_248 + 10;
     bytes[start..start + 8].copy_from_slice(b"damaged!");
     std::fs::write(&segments[0], &bytes).unwrap();
-    let third = desk.lazy();
+    let third = desk.fetcher();
     assert!(third.now(&pieces).is_none());
     assert_content(&third.chunks(&pieces).await.unwrap(), 0, 0..6);
     assert_eq!(desk.requests(), 1);
     // The bad one was dropped for everybody, and the good one has taken its place.
     until(|| third.disk.as_ref().unwrap().has(&pieces[0].id)).await;
-    let fourth = desk.lazy();
+    let fourth = desk.fetcher();
     assert_content(&fourth.now(&pieces).unwrap().unwrap(), 0, 0..6);
 }
 
@@ -315,29 +315,29 @@ async fn a_store_in_a_directory_is_read_where_it_lies() {
     let key = layout::tenant_config(&store.tenant);
     bucket.put(&key, store.config.encode().into(), Write::Create).await.unwrap();
     let (one, two) = (pack(&store, 0, 8).await, pack(&store, 1, 8).await);
-    let lazy = ChunkFetcher::new(store.clone(), Handle::current(), Limits::default(), Default::default());
-    assert!(lazy.is_local());
-    lazy.prefetch(one.clone());
+    let fetcher = ChunkFetcher::new(store.clone(), Handle::current(), Limits::default(), Default::default());
+    assert!(fetcher.is_local());
+    fetcher.prefetch(one.clone());
     let mixed = [one[3], two[1], one[2], one[3]];
-    let chunks = lazy.now(&mixed).unwrap().unwrap();
+    let chunks = fetcher.now(&mixed).unwrap().unwrap();
     assert_content(&chunks[..1], 0, [3]);
     assert_content(&chunks[1..2], 1, [1]);
     assert_content(&chunks[2..], 0, [2, 3]);
-    assert_content(&lazy.chunks(&two).await.unwrap(), 1, 0..8);
-    assert_eq!((lazy.figures().requests, lazy.figures().fetched_bytes), (0, 0));
+    assert_content(&fetcher.chunks(&two).await.unwrap(), 1, 0..8);
+    assert_eq!((fetcher.stats().requests, fetcher.stats().fetched_bytes), (0, 0));
     assert_eq!(std::fs::read_dir(cache.path()).unwrap().count(), 0);
 
     let path = folder.path().join("objects").join(layout::pack(&store.tenant, two[0].location.pack).as_str());
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[two[4].location.offset as usize + 40] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
-    let lazy = ChunkFetcher::new(store.clone(), Handle::current(), Limits::default(), Default::default());
-    assert!(matches!(lazy.now(&two[4..6]), Some(Err(Error::Damaged { .. }))));
+    let fetcher = ChunkFetcher::new(store.clone(), Handle::current(), Limits::default(), Default::default());
+    assert!(matches!(fetcher.now(&two[4..6]), Some(Err(Error::Damaged { .. }))));
     std::fs::write(&path, &bytes[..100]).unwrap();
-    assert!(matches!(lazy.now(&two[4..5]), Some(Err(Error::Damaged { .. }))));
+    assert!(matches!(fetcher.now(&two[4..5]), Some(Err(Error::Damaged { .. }))));
     std::fs::remove_file(&path).unwrap();
-    let lazy = ChunkFetcher::new(store, Handle::current(), Limits::default(), Default::default());
-    assert!(matches!(lazy.now(&two[..1]), Some(Err(Error::Missing { .. }))));
+    let fetcher = ChunkFetcher::new(store, Handle::current(), Limits::default(), Default::default());
+    assert!(matches!(fetcher.now(&two[..1]), Some(Err(Error::Missing { .. }))));
 }
 
 #[tokio::test]
@@ -352,7 +352,7 @@ async fn a_plan_is_fetched_in_few_requests_ahead_of_the_reader() {
     let locations: Vec<_> = pieces.iter().map(|piece| piece.location).collect();
     let wanted: Vec<Piece> = pieces.iter().step_by(5).copied().collect();
 
-    let first = desk.lazy();
+    let first = desk.fetcher();
     for piece in &wanted {
         first.chunks(&[*piece]).await.unwrap();
     }
@@ -360,18 +360,18 @@ async fn a_plan_is_fetched_in_few_requests_ahead_of_the_reader() {
     assert_eq!(startup.runs().len(), 12);
     desk.recorder.take();
 
-    let second = desk.lazy();
+    let second = desk.fetcher();
     second.follow(&startup, None, &entries, &locations);
     until(|| second.now(&wanted).is_some()).await;
     let asked = desk.requests();
     assert!((1..=8).contains(&asked), "{asked} requests");
-    assert_eq!(second.figures().demanded_bytes, 0);
+    assert_eq!(second.stats().demanded_bytes, 0);
 
     // A hint that fits nothing, or nothing at all, harms nothing.
-    let third = desk.lazy();
+    let third = desk.fetcher();
     third.follow(&Startup::new([59, 60, 1_000_000]), None, &entries, &locations);
     until(|| third.now(&pieces[59..]).is_some()).await;
     third.follow(&Startup::default(), None, &entries, &locations);
     third.follow(&startup, None, &entries, &[]);
-    assert_eq!(third.figures().requests, 1);
+    assert_eq!(third.stats().requests, 1);
 }

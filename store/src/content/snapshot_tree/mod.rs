@@ -7,12 +7,12 @@
 //! [loaded](SnapshotTree::load) first. Entries are named by path, or by their *ordinal*: how many entries
 //! come before them in the whole tree.
 
-mod kept;
 mod links;
 mod listing;
 mod located_segment;
 mod now;
 mod numbers;
+mod recent_results;
 mod segments;
 pub mod stream;
 mod windows;
@@ -30,7 +30,7 @@ use std::{
 use futures::{StreamExt, TryStreamExt};
 
 pub(crate) use self::located_segment::LocatedSegment;
-use self::{kept::Kept, segments::Segments};
+use self::{recent_results::RecentResults, segments::Segments};
 use super::{
     TenantStore,
     chunk::Piece,
@@ -60,13 +60,13 @@ pub struct SnapshotTree {
     /// For each segment, and for the end, how many entries begin before it.
     before: Vec<u64>,
     links: OnceLock<Arc<Links>>,
-    listings: Kept<TreePath, Vec<Child>>,
-    files: Kept<TreePath, TreeFile>,
+    listings: RecentResults<TreePath, Vec<Child>>,
+    files: RecentResults<TreePath, TreeFile>,
 }
 
 /// An entry, and how many entries come before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundEntry {
     /// How many entries of the tree come before it.
     pub ordinal: u64,
     /// The entry. The extents of a file may not be complete.
@@ -160,7 +160,7 @@ impl SnapshotTree {
             *sum += entries(at);
             Some(*sum)
         }));
-        let (listings, files) = (Kept::default(), Kept::default());
+        let (listings, files) = (RecentResults::default(), RecentResults::default());
         Self { segments, begins, before, links: OnceLock::new(), listings, files }
     }
 
@@ -216,7 +216,7 @@ impl SnapshotTree {
     }
 
     /// The entry at a path, and its place in the tree.
-    pub async fn find(&self, path: &TreePath) -> Result<Option<Found>> {
+    pub async fn find(&self, path: &TreePath) -> Result<Option<FoundEntry>> {
         let Some(at) = self.segment_of(path.as_bytes()) else { return Ok(None) };
         let part = self.segments.read(at).await?;
         Ok(self.found(at, &part, path))
@@ -301,9 +301,9 @@ impl SnapshotTree {
         Ok(places.into_iter().filter_map(|(at, number)| read.get(&at)?.piece(number)).collect())
     }
 
-    fn found(&self, at: usize, part: &LocatedSegment, path: &TreePath) -> Option<Found> {
+    fn found(&self, at: usize, part: &LocatedSegment, path: &TreePath) -> Option<FoundEntry> {
         let place = part.tree.entries.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
-        Some(Found { ordinal: self.before[at] + place as u64, entry: part.tree.entries[place].clone() })
+        Some(FoundEntry { ordinal: self.before[at] + place as u64, entry: part.tree.entries[place].clone() })
     }
 
     /// The segment in which the entry with this ordinal begins.

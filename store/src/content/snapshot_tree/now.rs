@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Child, Found, Links, SnapshotTree, TreeFile,
+    Child, FoundEntry, Links, SnapshotTree, TreeFile,
     listing::{Walk, child},
     located_segment::LocatedSegment,
 };
@@ -51,7 +51,7 @@ impl SnapshotTree {
     }
 
     /// The entry at a path, if that is known now.
-    pub fn find_now(&self, path: &TreePath) -> Now<Option<Found>> {
+    pub fn find_now(&self, path: &TreePath) -> Now<Option<FoundEntry>> {
         let Some(at) = self.segment_of(path.as_bytes()) else { return Ok(None) };
         let part = self.part_now(at)?;
         Ok(self.found(at, &part, path))

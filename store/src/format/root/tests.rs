@@ -1,4 +1,4 @@
-//! Tests of roots: a root reads back as it was written, and impossible spans are refused.
+//! These tests read roots back as they were written, and refuse impossible spans.
 
 use super::*;
 use crate::{

@@ -1,6 +1,6 @@
 //! Finds the writers that a collection waits for, and those it takes for dead.
 
-use super::roots::{Seen, look};
+use super::roots::{SeenRecord, look};
 use crate::{
     Result,
     bucket::RetryPolicy,
@@ -63,7 +63,7 @@ pub(super) async fn revoke_expired(
     }
 }
 
-fn ended_or_writing(seen: &Seen) -> bool {
+fn ended_or_writing(seen: &SeenRecord) -> bool {
     seen.has_ended() || seen.state == State::Writing
 }
 

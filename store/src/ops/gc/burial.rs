@@ -13,7 +13,7 @@ use std::{
 
 use super::{
     inventory::Inventory,
-    roots::{Marks, Seen},
+    roots::{Marks, SeenRecord},
 };
 use crate::{
     Error, Result,
@@ -105,8 +105,9 @@ impl Burial<'_> {
     fn may_go(&self, objects: &[&Entry], garbage: &HashSet<RecordId>) -> bool {
         let pinned: HashSet<RecordId> = self.marks.pins.iter().map(|found| found.pin.record).collect();
         let is_over = |id: RecordId| {
-            let ended =
-                |seen: &Seen| matches!(seen.state, State::Tombstone | State::Revoked) && seen.has_ended();
+            let ended = |seen: &SeenRecord| {
+                matches!(seen.state, State::Tombstone | State::Revoked) && seen.has_ended()
+            };
             let ended = self.marks.records.get(&id).is_some_and(ended);
             ended && !pinned.contains(&id) && !garbage.contains(&id)
         };

@@ -11,7 +11,7 @@ use super::{
     HORIZON,
     condemned_docs::CondemnedDoc,
     inventory::{self, Inventory},
-    roots::{Marks, Seen},
+    roots::{Marks, SeenRecord},
 };
 use crate::{
     Error, Result,
@@ -134,14 +134,14 @@ pub(super) async fn finish_deletions(
 ) -> Result<HashMap<RecordId, State>> {
     let mut ended = HashMap::new();
     // By age: what becomes of one decides about the next.
-    let is_cut_short = |seen: &Seen| match seen.state {
+    let is_cut_short = |seen: &SeenRecord| match seen.state {
         State::Trashed => seen.age > LEASE_TTL || marks.is_doomed(seen),
         // Stored by whoever had begun before its profile was deleted: it can never be current.
         State::Live => marks.is_doomed(seen),
         _ => false,
     };
     let trashed = marks.records.iter().filter(|(_, seen)| is_cut_short(seen));
-    let trashed: BTreeMap<&RecordId, &Seen> = trashed.collect();
+    let trashed: BTreeMap<&RecordId, &SeenRecord> = trashed.collect();
     let mut live_again: HashSet<u32> = HashSet::new();
     for (id, seen) in trashed {
         let handle = LineageHandle::new(store.clone(), marks.lineage(seen).clone(), Default::default());

@@ -9,7 +9,7 @@ use std::{collections::HashSet, time::SystemTime};
 use super::{
     condemned_docs::CondemnedDoc,
     inventory::Inventory,
-    roots::{Marks, Seen},
+    roots::{Marks, SeenRecord},
     run::GcRun,
     users::{Half, Users},
 };
@@ -44,7 +44,7 @@ impl GcRun<'_> {
         now: SystemTime,
     ) -> Result<bool> {
         let mut moved_any = false;
-        if marks.records.values().any(Seen::is_moving) {
+        if marks.records.values().any(SeenRecord::is_moving) {
             tracing::info!(tenant = %self.store.tenant, "somebody else moves chunks now");
             return Ok(false);
         }
@@ -80,7 +80,7 @@ impl GcRun<'_> {
                 let run = repack::run(self.store, &survey, self.collector.rules).await;
                 run.map(|moved| (moved.writes, Vec::new()))
             } else {
-                let stored = self.rehearsal.add(self.store, &survey, &marks.pins).await;
+                let stored = self.dry_run.add(self.store, &survey, &marks.pins).await;
                 stored.map(|stored| (stored.writes, stored.packs))
             };
             let imagined = match stored {
@@ -198,7 +198,7 @@ async fn choose(
         let packs: Vec<(PackId, u64)> = chosen.iter().map(|half| (half.pack, half.bytes)).collect();
         let room = (most as u64 * FRAME_BYTES, options.memory_bytes.max(LEAST_FOR_A_TREE));
         let surveyed =
-            survey(round.store, &round.rehearsal, &packs, &known.of(&chosen), &marks.pins, room).await?;
+            survey(round.store, &round.dry_run, &packs, &known.of(&chosen), &marks.pins, room).await?;
         passed_over.extend(&surveyed.unmovable);
         if surveyed.packs.is_empty() {
             continue;

@@ -78,7 +78,7 @@ impl Catalog {
 
 /// One record, as it was seen.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct SeenRecord {
     pub lineage: u32,
     pub state: State,
     pub generation: u64,
@@ -92,7 +92,7 @@ pub(super) struct Seen {
     pub publishing: bool,
 }
 
-impl Seen {
+impl SeenRecord {
     /// Whether it will never again change the content of any record.
     pub(super) fn has_ended(&self) -> bool {
         // Revoked, but what it was to rewrite may not be closed to it yet.
@@ -147,7 +147,7 @@ impl Line for Need {
 #[derive(Debug)]
 pub(super) struct Marks {
     pub lineages: Vec<Lineage>,
-    pub records: HashMap<RecordId, Seen>,
+    pub records: HashMap<RecordId, SeenRecord>,
     pub packs: SpillMap<Need>,
     pub pins: Vec<pins::FoundPin>,
     /// The target of each pointer, and the base of the run that has claimed it, with the lineage's number.
@@ -173,7 +173,7 @@ impl Marks {
         store: &TenantStore,
         rules: Rules,
         room: Room,
-        rehearsal: &DryRun,
+        dry_run: &DryRun,
     ) -> Result<Self> {
         let early = if rules.pins_after_records { None } else { Some(pins::read(store).await?) };
         let catalog = Catalog::list(store).await?;
@@ -192,7 +192,7 @@ impl Marks {
         };
         let mut numbers: HashMap<Lineage, u32> = HashMap::new();
         let mut read = stream::iter(catalog.records)
-            .map(|(id, lineage)| async move { (id, rehearsal.get(store, &lineage, id).await, lineage) })
+            .map(|(id, lineage)| async move { (id, dry_run.get(store, &lineage, id).await, lineage) })
             .buffered(REQUESTS_AT_ONCE);
         while let Some((id, found, lineage)) = read.next().await {
             // An old tombstone may go while we look.
@@ -205,7 +205,7 @@ impl Marks {
             if matches!(record.state, State::Live | State::Trashed) {
                 marks.mark(&record, record.state == State::Trashed)?;
             }
-            marks.records.insert(id, Seen::of(&record, number, stamp));
+            marks.records.insert(id, SeenRecord::of(&record, number, stamp));
         }
         drop(read);
         let mut pointers = stream::iter(catalog.pointers)
@@ -232,14 +232,14 @@ impl Marks {
             Some(pins) => pins,
             None => pins::read(store).await?,
         };
-        marks.mark_named(store, rules, rehearsal).await?;
-        marks.find_stranded(store, rehearsal).await?;
+        marks.mark_named(store, rules, dry_run).await?;
+        marks.find_stranded(store, dry_run).await?;
         Ok(marks)
     }
 
     /// Roots of sessions on records that were not listed, and are not there: a record that a root names is
     /// never removed, so it was lost.
-    async fn find_stranded(&mut self, store: &TenantStore, rehearsal: &DryRun) -> Result<()> {
+    async fn find_stranded(&mut self, store: &TenantStore, dry_run: &DryRun) -> Result<()> {
         let mut found = BTreeSet::new();
         for Pin { session, record, .. } in
             self.pins.iter().filter(|found| found.holds).map(|found| &found.pin)
@@ -249,7 +249,7 @@ impl Marks {
             };
             let name = ProfileName { tenant: store.tenant.clone(), profile: session.profile_id.clone() };
             let lineage = Lineage { name, chrome_major: session.chrome_major_version };
-            if rehearsal.get(store, &lineage, *record).await?.is_none() {
+            if dry_run.get(store, &lineage, *record).await?.is_none() {
                 let (session, host) = (session.id, session.host.clone());
                 found.insert(Stranded { session, host, lineage, record: *record });
             }
@@ -259,12 +259,12 @@ impl Marks {
     }
 
     /// Marks the targets of pointers and pins, which are roots in any state.
-    async fn mark_named(&mut self, store: &TenantStore, rules: Rules, rehearsal: &DryRun) -> Result<()> {
+    async fn mark_named(&mut self, store: &TenantStore, rules: Rules, dry_run: &DryRun) -> Result<()> {
         let pinned = self.pins.iter().filter(|found| found.holds);
         let pinned = pinned.map(|found| (found.pin.record, found.pin.kept_generation()));
         let pointed = self.pointed.iter().map(|(record, _)| (*record, None));
         let named: Vec<(RecordId, Option<u64>)> = pinned.chain(pointed).collect();
-        self.mark_unlisted(store, rehearsal).await?;
+        self.mark_unlisted(store, dry_run).await?;
         for (id, generation) in named {
             let Some(seen) = self.records.get(&id) else { continue };
             let same = generation.is_none_or(|generation| generation == seen.generation);
@@ -272,7 +272,7 @@ impl Marks {
                 continue;
             }
             let lineage = self.lineages[seen.lineage as usize].clone();
-            let Some((record, _)) = rehearsal.get(store, &lineage, id).await? else { continue };
+            let Some((record, _)) = dry_run.get(store, &lineage, id).await? else { continue };
             self.mark(&record, true)?;
             if !rules.keep_pinned_generations {
                 continue;
@@ -289,11 +289,11 @@ impl Marks {
 
     /// Marks the targets of pointers that were not listed: stored since, or lost. If the record of a
     /// snapshot is lost, nothing tells which packs it needs, so none may go.
-    async fn mark_unlisted(&mut self, store: &TenantStore, rehearsal: &DryRun) -> Result<()> {
+    async fn mark_unlisted(&mut self, store: &TenantStore, dry_run: &DryRun) -> Result<()> {
         let unlisted = self.pointed.iter().filter(|(id, _)| !self.records.contains_key(id));
         for (id, lineage) in unlisted.copied().collect::<Vec<_>>() {
             let lineage = self.lineages[lineage as usize].clone();
-            match rehearsal.get(store, &lineage, id).await? {
+            match dry_run.get(store, &lineage, id).await? {
                 Some((record, _)) => self.mark(&record, true)?,
                 None => {
                     return Err(Error::damaged(
@@ -318,7 +318,7 @@ impl Marks {
 
     /// Whether a record is of a profile that was deleted, and nothing made a snapshot of it
     /// current since.
-    pub(super) fn is_doomed(&self, seen: &Seen) -> bool {
+    pub(super) fn is_doomed(&self, seen: &SeenRecord) -> bool {
         self.is_buried(self.lineage(seen))
     }
 
@@ -326,12 +326,12 @@ impl Marks {
         (self.tenant_is_deleted || self.tombstones.contains(&lineage.name)) && !self.current.contains(lineage)
     }
 
-    pub(super) fn lineage(&self, seen: &Seen) -> &Lineage {
+    pub(super) fn lineage(&self, seen: &SeenRecord) -> &Lineage {
         &self.lineages[seen.lineage as usize]
     }
 }
 
-impl Seen {
+impl SeenRecord {
     fn of(record: &Record, lineage: u32, stamp: Stamp) -> Self {
         Self {
             lineage,
@@ -346,6 +346,6 @@ impl Seen {
 }
 
 /// The present state of a record.
-pub(super) async fn look(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<Option<Seen>> {
-    Ok(records::find(store, lineage, id).await?.map(|(record, _, stamp)| Seen::of(&record, 0, stamp)))
+pub(super) async fn look(store: &TenantStore, lineage: &Lineage, id: RecordId) -> Result<Option<SeenRecord>> {
+    Ok(records::find(store, lineage, id).await?.map(|(record, _, stamp)| SeenRecord::of(&record, 0, stamp)))
 }

@@ -55,15 +55,15 @@ pub(super) struct GcRun<'a> {
     /// How many documents a plan would file.
     unfiled: usize,
     /// The changes that a plan would have made.
-    pub(super) rehearsal: DryRun,
+    pub(super) dry_run: DryRun,
 }
 
 impl<'a> GcRun<'a> {
     pub(super) fn new(collector: &'a Collector, act: Act) -> Self {
         let store = &collector.store;
         let (plan, condemned) = (Plan::new(store.tenant.clone()), Tally::default());
-        let (filled, moved, rehearsal) = Default::default();
-        Self { collector, store, act, plan, condemned, filled, moved, unfiled: 0, rehearsal }
+        let (filled, moved, dry_run) = Default::default();
+        Self { collector, store, act, plan, condemned, filled, moved, unfiled: 0, dry_run }
     }
 
     pub(super) fn is_real(&self) -> bool {
@@ -94,7 +94,7 @@ impl<'a> GcRun<'a> {
             ended.values().filter(|state| **state == State::Tombstone).count() as u64;
         if !ended.is_empty() {
             if !self.is_real() {
-                self.rehearsal.end(ended);
+                self.dry_run.end(ended);
             }
             marks = self.mark().await?;
         }
@@ -160,7 +160,7 @@ impl<'a> GcRun<'a> {
     }
 
     pub(super) async fn mark(&self) -> Result<Marks> {
-        Marks::make(self.store, self.collector.rules, self.collector.room(), &self.rehearsal).await
+        Marks::make(self.store, self.collector.rules, self.collector.room(), &self.dry_run).await
     }
 
     /// The store's time, from a document that also says whether we may collect here.
@@ -260,8 +260,8 @@ impl<'a> GcRun<'a> {
         self.plan.revoked.push((id, lineage.clone()));
         if !self.is_real() {
             let lease = records::find(self.store, lineage, id).await?;
-            self.rehearsal.touch(lease.into_iter().flat_map(|(record, ..)| record.updates));
-            self.rehearsal.end([(id, State::Revoked)]);
+            self.dry_run.touch(lease.into_iter().flat_map(|(record, ..)| record.updates));
+            self.dry_run.end([(id, State::Revoked)]);
         }
         Ok(())
     }

@@ -48,12 +48,9 @@ impl Users {
         // Those of a profile together: their tables have much in common.
         live.sort_unstable();
         let mut users = Self::among(packs);
-        let mut read =
-            stream::iter(live)
-                .map(|(lineage, id)| async move {
-                    (round.rehearsal.get(round.store, &lineage, id).await, lineage)
-                })
-                .buffered(REQUESTS_AT_ONCE);
+        let mut read = stream::iter(live)
+            .map(|(lineage, id)| async move { (round.dry_run.get(round.store, &lineage, id).await, lineage) })
+            .buffered(REQUESTS_AT_ONCE);
         let (mut covered, mut needs) = (packs.len(), 0);
         while let Some((found, lineage)) = read.next().await {
             let Some((record, _)) = found?.filter(|(record, _)| record.state == State::Live) else {

@@ -31,6 +31,7 @@ use crate::{
     error::IoContext,
     format::{
         record::Record,
+        segment::covered,
         tree::{Entry, Extent, Kind, TreePath},
     },
     ops::archive::export::chunk_stream::{self, Window},
@@ -134,6 +135,67 @@ async fn listing(tree: &SnapshotTree, path: &TreePath, is_recursive: bool) -> Re
     Ok(Some(Listing { entries, behind }))
 }
 
+/// What lies at a path and below it, in order, after the directories on the way to it; without a path, everything. Hard links
+/// are the files behind them, and files have all their extents. Only the part of the tree that has these is read.
+pub async fn part(store: &TenantStore, record: &Record, top: Option<&TreePath>) -> Result<Vec<Entry>> {
+    let (kept, (record, tree)) = kept_tree(store, record).await?;
+    let found = match (check_tree_size(&record, &tree), top) {
+        (Err(error), _) => Err(error),
+        (Ok(()), Some(top)) => part_below(&tree, top).await,
+        (Ok(()), None) => every_entry(tree).await,
+    };
+    release(kept).await;
+    found
+}
+
+async fn part_below(tree: &SnapshotTree, top: &TreePath) -> Result<Vec<Entry>> {
+    let bytes = top.as_bytes();
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    let mut found = Vec::new();
+    for end in ends {
+        let above = TreePath::new(&bytes[..end]).map_err(|error| error.of("the path"))?;
+        found.extend(tree.entry(&above).await?);
+    }
+    let Some(named) = tree.entry(top).await? else { return Ok(found) };
+    let is_directory = named.kind == Kind::Directory;
+    found.push(named);
+    if is_directory {
+        tree.below(top, |entry| found.push(entry.clone())).await?;
+    }
+    for entry in &mut found {
+        let behind = match &entry.kind {
+            Kind::HardLink { target } => target,
+            Kind::File { size, .. } if covered(entry) < *size => &entry.path,
+            _ => continue,
+        };
+        if let Some(file) = tree.file(behind).await? {
+            *entry = Entry { path: entry.path.clone(), ..file.entry };
+        }
+    }
+    Ok(found)
+}
+
+async fn every_entry(tree: Arc<SnapshotTree>) -> Result<Vec<Entry>> {
+    let mut stream = TreeStream::new(tree).await?;
+    let (linked, mut behind, mut found) = (stream.linked(), HashMap::new(), Vec::new());
+    while let Some(entries) = stream.next().await? {
+        for LocatedEntry { entry, .. } in entries {
+            if linked.holds(&entry.path) {
+                behind.insert(entry.path.clone(), entry.clone());
+            }
+            let file = match &entry.kind {
+                Kind::HardLink { target } => behind.get(target).cloned(),
+                _ => None,
+            };
+            found.push(match file {
+                Some(file) => Entry { path: entry.path, ..file },
+                None => entry,
+            });
+        }
+    }
+    Ok(found)
+}
+
 /// An entry as it is listed.
 fn without_content(entry: &Entry) -> Entry {
     let kind = match &entry.kind {
@@ -141,24 +203,6 @@ fn without_content(entry: &Entry) -> Entry {
         kind => kind.clone(),
     };
     Entry { path: entry.path.clone(), meta: entry.meta.clone(), kind }
-}
-
-/// The entry at a path.
-pub fn entry<'a>(entries: &'a [Entry], path: &TreePath) -> Option<&'a Entry> {
-    place(entries, path).map(|at| &entries[at])
-}
-
-/// The file behind a name: a hard link's is the one it links to.
-pub fn file<'a>(entries: &'a [Entry], entry: &'a Entry) -> Option<&'a Entry> {
-    match &entry.kind {
-        Kind::File { .. } => Some(entry),
-        Kind::HardLink { target } => self::entry(entries, target),
-        _ => None,
-    }
-}
-
-fn place(entries: &[Entry], path: &TreePath) -> Option<usize> {
-    entries.binary_search_by(|entry| entry.path.cmp(path)).ok()
 }
 
 /// The error for a path that the snapshot does not have.
@@ -227,10 +271,10 @@ async fn write_content<W: Write + Send + 'static>(
     (extents, pieces): (Vec<Extent>, Vec<Piece>),
     out: (W, PathBuf),
 ) -> Result<()> {
-    let whereabouts = Arc::new(followed(store, record, Rules::ALL));
+    let relocator = Arc::new(followed(store, record, Rules::ALL));
     let (sender, receiver) = mpsc::channel(WINDOWS_WAITING);
     let writer = blocking(move || write_extents(&extents, receiver, out));
-    let mut windows = std::pin::pin!(chunk_stream::windows((store.clone(), whereabouts), pieces.into_iter()));
+    let mut windows = std::pin::pin!(chunk_stream::windows((store.clone(), relocator), pieces.into_iter()));
     let feeder = async {
         while let Some(window) = windows.next().await {
             // The writer has stopped; its error says why.

@@ -114,9 +114,9 @@ async fn each<T: Copy + Send + 'static>(
     wanted: Vec<Want<T>>,
     work: impl Fn(T, &[u8]) -> Result<()> + Send + Sync + 'static,
 ) -> Result<()> {
-    let (whereabouts, work) = (followed(store, &opened.record, Rules::ALL), Arc::new(work));
+    let (relocator, work) = (followed(store, &opened.record, Rules::ALL), Arc::new(work));
     let mut fetched =
-        stream::iter(plan(wanted)).map(|fetch| whereabouts.fetch(store, fetch)).buffered(REQUESTS_AT_ONCE);
+        stream::iter(plan(wanted)).map(|fetch| relocator.fetch(store, fetch)).buffered(REQUESTS_AT_ONCE);
     while let Some(fetched) = fetched.next().await {
         let (fetched, work, key) = (fetched?, Arc::clone(&work), *store.key());
         blocking(move || {

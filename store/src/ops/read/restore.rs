@@ -18,9 +18,9 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
 use self::{
-    parts::{Parts, Seen},
+    parts::{EntryTally, Parts},
     selection::Selection,
-    target::{Fetched, Place, RestorePart, Target},
+    target::{Fetched, FilePosition, RestorePart, Target},
 };
 use super::{
     locate::followed,
@@ -123,11 +123,11 @@ async fn write_snapshot(
     };
     progress.begin("restore", entries, bytes);
     let target = Arc::new(Target { store: store.clone(), staging, progress });
-    let (keeping, seen) = (request.keeping, Arc::new(Mutex::new(Seen::default())));
+    let (keeping, seen) = (request.keeping, Arc::new(Mutex::new(EntryTally::default())));
     let selection = Selection::new(&record, &tree, &request.paths).await?;
     let parts = Parts::new(selection, Arc::clone(&target), keeping, Arc::clone(&seen));
-    let whereabouts = followed(store, &record, Rules::ALL);
-    let fetched = write_all(Arc::clone(&target), parts, &whereabouts, request.threads.max(1)).await?;
+    let relocator = followed(store, &record, Rules::ALL);
+    let fetched = write_all(Arc::clone(&target), parts, &relocator, request.threads.max(1)).await?;
     let target =
         Arc::into_inner(target).ok_or_else(|| Error::Internal { what: "a writer is left".to_owned() })?;
     let seen = std::mem::take(&mut *seen.lock());
@@ -150,7 +150,7 @@ async fn write_snapshot(
 /// Makes the links, inspects the whole, sets the attributes of directories, and moves it into place.
 fn publish(
     staging: Staging,
-    seen: &Seen,
+    seen: &EntryTally,
     inspector: Option<&dyn Inspector>,
     point_of_no_return: &PointOfNoReturn,
 ) -> Result<()> {
@@ -175,17 +175,17 @@ pub fn empty(request: &Request) -> Result<()> {
 async fn write_all(
     target: Arc<Target>,
     parts: Parts,
-    whereabouts: &Relocator,
+    relocator: &Relocator,
     threads: usize,
 ) -> Result<Instant> {
     let (sender, receiver) = sync_channel::<Fetched>(FETCHED_AHEAD);
     let store = target.store.clone();
     let writers = tokio::task::spawn_blocking(move || target.run(receiver, threads));
-    let get = |next: Result<(Arc<RestorePart>, Fetch<Place>)>| {
+    let get = |next: Result<(Arc<RestorePart>, Fetch<FilePosition>)>| {
         let store = &store;
         async move {
             let (part, fetch) = next?;
-            Ok((part, whereabouts.fetch(store, fetch).await?))
+            Ok((part, relocator.fetch(store, fetch).await?))
         }
     };
     let mut fetched = std::pin::pin!(fetches(parts).map(get).buffered(REQUESTS_AT_ONCE));
@@ -215,7 +215,7 @@ async fn write_all(
 }
 
 /// The fetches of one part after another.
-fn fetches(parts: Parts) -> impl Stream<Item = Result<(Arc<RestorePart>, Fetch<Place>)>> {
+fn fetches(parts: Parts) -> impl Stream<Item = Result<(Arc<RestorePart>, Fetch<FilePosition>)>> {
     let next = |mut parts: Parts| async move {
         let Some((part, fetches)) = parts.next().await? else { return Ok(None) };
         let of_part = fetches.into_iter().map(move |fetch| Ok((Arc::clone(&part), fetch)));

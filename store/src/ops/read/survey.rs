@@ -53,14 +53,14 @@ pub struct Survey {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LineageSurvey {
     #[serde(with = "as_list")]
-    records: BTreeMap<RecordId, Seen<RecordSummary>>,
-    pointer: Option<Seen<PointerSummary>>,
-    lock: Option<Seen<Option<LockSummary>>>,
+    records: BTreeMap<RecordId, SummarisedObject<RecordSummary>>,
+    pointer: Option<SummarisedObject<PointerSummary>>,
+    lock: Option<SummarisedObject<Option<LockSummary>>>,
 }
 
 /// Something that was read, and how it was listed then. There are many of them in a cache, so that names are short there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Seen<T> {
+struct SummarisedObject<T> {
     #[serde(rename = "b")]
     size: u64,
     #[serde(rename = "m")]
@@ -82,9 +82,9 @@ enum ObjectKind {
 
 /// Something that was read, with its place in a lineage.
 enum SeenObject {
-    Record(RecordId, Seen<RecordSummary>),
-    Pointer(Seen<PointerSummary>),
-    Lock(Seen<Option<LockSummary>>),
+    Record(RecordId, SummarisedObject<RecordSummary>),
+    Pointer(SummarisedObject<PointerSummary>),
+    Lock(SummarisedObject<Option<LockSummary>>),
 }
 
 impl Survey {
@@ -216,7 +216,7 @@ impl SeenObject {
     }
 }
 
-impl<T> Seen<T> {
+impl<T> SummarisedObject<T> {
     fn new(entry: &Entry, now_ms: u64, value: T) -> Self {
         let modified_ns = modified_ns(entry);
         let settled = (modified_ns / 1_000_000).saturating_add(SETTLED_MS) < now_ms;
@@ -259,7 +259,7 @@ async fn read(
                 Err(error) if is_unreadable(&error) => RecordSummary::Unreadable(error.to_string().into()),
                 Err(error) => return unless_gone(error),
             };
-            SeenObject::Record(id, Seen::new(entry, now_ms, value))
+            SeenObject::Record(id, SummarisedObject::new(entry, now_ms, value))
         }
         ObjectKind::Pointer => {
             let read = bytes(store, key, limits::POINTER).await;
@@ -269,7 +269,7 @@ async fn read(
                 Err(error) if is_unreadable(&error) => PointerSummary::Damaged(error.to_string().into()),
                 Err(error) => return unless_gone(error),
             };
-            SeenObject::Pointer(Seen::new(entry, now_ms, value))
+            SeenObject::Pointer(SummarisedObject::new(entry, now_ms, value))
         }
         ObjectKind::Lock => {
             let read = bytes(store, key, limits::LOCK).await;
@@ -280,7 +280,7 @@ async fn read(
                 Err(error) if is_unreadable(&error) => None,
                 Err(error) => return unless_gone(error),
             };
-            SeenObject::Lock(Seen::new(entry, now_ms, value))
+            SeenObject::Lock(SummarisedObject::new(entry, now_ms, value))
         }
     }))
 }

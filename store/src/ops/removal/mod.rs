@@ -12,12 +12,12 @@
 //! A writer that comes in between either finds the tombstone or is found in step 3: it is refused,
 //! or its snapshot goes, whole, with the others.
 
-mod anew;
 mod lineage;
+mod remove_tombstone;
 mod survey;
 
-pub use anew::{Anew, begin_profile_anew, begin_tenant_anew};
 pub use lineage::{Left, end};
+pub use remove_tombstone::{Anew, begin_profile_anew, begin_tenant_anew};
 pub use survey::{Survey, Unfinished, survey};
 
 use crate::{

@@ -27,7 +27,7 @@ pub use survey::{Survey, lineage, require_room, survey};
 use std::{fmt, time::Duration};
 
 use crate::{
-    catalog::order::Place,
+    catalog::order::AgeOrder,
     format::record::{PackUse, Reason, Tag},
     id::RecordId,
     name::Lineage,
@@ -52,7 +52,7 @@ pub struct Snapshot {
     /// By the store's clock.
     pub stored_at_ms: u64,
     /// Where it is in the order of its lineage.
-    pub place: Place,
+    pub place: AgeOrder,
     /// By the clock of the host that captured it; decides nothing.
     pub captured_at_ms: u64,
     /// Why it was taken.

@@ -65,21 +65,21 @@ pub async fn lineage(store: &TenantStore, lineage: &Lineage) -> Result<Survey> {
 }
 
 /// The objects of a profile: its live records, its lock and its pointer.
-struct Seen {
+struct ProfileObjects {
     live: Vec<(Record, Stamp)>,
     handle: LineageHandle,
     survey: lock::LockAndPointer,
 }
 
-async fn look_at(store: &TenantStore, lineage: &Lineage) -> Result<Seen> {
+async fn look_at(store: &TenantStore, lineage: &Lineage) -> Result<ProfileObjects> {
     let handle = LineageHandle::new(store.clone(), lineage.clone(), Default::default());
     let (live, survey) =
         futures::future::try_join(records::live_stamped(store, lineage), handle.survey()).await?;
-    Ok(Seen { live, handle, survey })
+    Ok(ProfileObjects { live, handle, survey })
 }
 
-fn of_lineage(lineage: &Lineage, seen: Seen, pinned: &[pins::FoundPin]) -> Survey {
-    let Seen { live, handle, survey } = seen;
+fn of_lineage(lineage: &Lineage, seen: ProfileObjects, pinned: &[pins::FoundPin]) -> Survey {
+    let ProfileObjects { live, handle, survey } = seen;
     let now_ms = live.iter().map(|(_, stamp)| clock::to_unix_ms(stamp.now)).max().unwrap_or_default();
     let target = survey.pointer.as_ref().map_or(Target::Nothing, |read| read.pointer.target());
     let base = survey.pointer.as_ref().and_then(|read| read.pointer.block()?.lease.as_ref()?.base);

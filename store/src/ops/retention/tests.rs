@@ -23,7 +23,7 @@ fn snapshot(n: u8, age_days: u64) -> Snapshot {
         record: RecordId::from_parts(n.into(), [n; 10]),
         sha256_prefix: format!("{n:012x}"),
         stored_at_ms: NOW - age_days * DAY_MS,
-        place: Place::new(NOW - age_days * DAY_MS, RecordId::from_parts(n.into(), [n; 10])),
+        place: AgeOrder::new(NOW - age_days * DAY_MS, RecordId::from_parts(n.into(), [n; 10])),
         captured_at_ms: 0,
         reason: Reason::Autosave,
         tags: Vec::new(),
@@ -124,7 +124,7 @@ fn what_was_held_back_waits_for_a_decision_and_takes_nobodys_place() {
     };
     let mut all = five();
     all[0].stored_at_ms -= DAY_MS / 2;
-    all[0].place = Place::new(all[0].stored_at_ms, all[0].record);
+    all[0].place = AgeOrder::new(all[0].stored_at_ms, all[0].record);
     all.extend([held(6, 0), held(7, 0), held(8, 6), held(9, 8)]);
     let waits = |days_left| Why::HeldBack { word: "shrunk".to_owned(), days_left };
     let keep = |newest| Policy { keep: Some(Keep::Newest(newest)), ..Policy::default() };

@@ -4,7 +4,7 @@ use std::{mem, sync::Arc};
 
 use futures::{StreamExt, stream};
 
-use super::{Check, REQUESTS_AT_ONCE, directories::Place, findings::is_loss, packs::changed};
+use super::{Check, REQUESTS_AT_ONCE, directories::EntryPlace, findings::is_loss, packs::changed};
 use crate::{
     Result,
     content::{
@@ -111,7 +111,7 @@ impl Check<'_> {
     }
 
     /// Where the chunk is, and the checksum of its stored bytes, if the pack's own directory has it there.
-    fn placed(&mut self, piece: &Piece, name: &str, entry: &Entry) -> Option<(Place, Crc)> {
+    fn placed(&mut self, piece: &Piece, name: &str, entry: &Entry) -> Option<(EntryPlace, Crc)> {
         let Piece { id, raw_len, location } = piece;
         let pack = || layout::pack(&self.store.tenant, location.pack);
         if !self.directories.is_readable(&location.pack) {

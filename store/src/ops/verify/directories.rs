@@ -30,7 +30,7 @@ struct Known {
 }
 
 /// Where a chunk is: the pack, and the number of its entry.
-pub(super) type Place = (PackId, usize);
+pub(super) type EntryPlace = (PackId, usize);
 
 impl Directories {
     pub(super) fn len(&self) -> usize {
@@ -84,7 +84,7 @@ impl Directories {
     }
 
     /// The entry at this place of a pack, and its number.
-    pub(super) fn at(&self, pack: PackId, offset: u64) -> Option<(Place, PackEntry)> {
+    pub(super) fn at(&self, pack: PackId, offset: u64) -> Option<(EntryPlace, PackEntry)> {
         let entries = self.entries(&pack)?;
         let number = entries.binary_search_by_key(&offset, |entry| entry.offset).ok()?;
         Some(((pack, number), entries[number]))
@@ -95,7 +95,7 @@ impl Directories {
     }
 
     /// Notes that a chunk was looked at.
-    pub(super) fn check(&mut self, (pack, number): Place) {
+    pub(super) fn check(&mut self, (pack, number): EntryPlace) {
         self.turn += 1;
         if let Some(Some(known)) = self.packs.get_mut(&pack) {
             known.used = self.turn;
@@ -104,7 +104,7 @@ impl Directories {
     }
 
     /// Notes that a chunk is read. Says whether it was not before.
-    pub(super) fn see(&mut self, (pack, number): Place) -> bool {
+    pub(super) fn see(&mut self, (pack, number): EntryPlace) -> bool {
         let known = self.packs.get_mut(&pack).and_then(Option::as_mut);
         known.is_some_and(|known| known.seen.set(number))
     }

@@ -16,7 +16,7 @@ use super::*;
 /// The entry at a path: its kind, its size or target, and its mode.
 type Seen = (TreePath, String, u64, u32);
 
-fn seen(found: &Found) -> Seen {
+fn seen(found: &WalkedEntry) -> Seen {
     let Entry { path, meta, kind } = &found.entry;
     let what = match kind {
         Kind::File { .. } => "file".to_owned(),

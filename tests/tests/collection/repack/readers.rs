@@ -29,19 +29,19 @@ use crate::repack::{NOW, deleted, fill};
 pub async fn opened(fixture: &StoreFixture) -> (Arc<ChunkFetcher>, Opened) {
     let record = fixture.current().await.unwrap();
     let below = SnapshotLocator::new(fixture.store.clone(), Some((fixture.lineage.clone(), record.record)));
-    let whereabouts = Relocator::new(Arc::new(below));
-    let lazy = ChunkFetcher::new(fixture.store.clone(), Handle::current(), Limits::default(), whereabouts);
-    (lazy, Opened::load(&fixture.store, record).await.unwrap())
+    let relocator = Relocator::new(Arc::new(below));
+    let fetcher = ChunkFetcher::new(fixture.store.clone(), Handle::current(), Limits::default(), relocator);
+    (fetcher, Opened::load(&fixture.store, record).await.unwrap())
 }
 
-async fn read_all(lazy: &Arc<ChunkFetcher>, opened: &Opened, source: &Path) {
+async fn read_all(fetcher: &Arc<ChunkFetcher>, opened: &Opened, source: &Path) {
     for (entry, pieces) in opened.entries.iter().zip(opened.pieces()) {
         if pieces.is_empty() {
             continue;
         }
-        let chunks = match lazy.now(&pieces) {
+        let chunks = match fetcher.now(&pieces) {
             Some(chunks) => chunks.unwrap(),
-            None => lazy.chunks(&pieces).await.unwrap(),
+            None => fetcher.chunks(&pieces).await.unwrap(),
         };
         let read: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.to_vec()).collect();
         assert!(read == fs::read(source.join(entry.path.to_string())).unwrap(), "{}", entry.path);
@@ -56,11 +56,11 @@ async fn who_reads_lazily_goes_on_where_the_chunks_are() {
     for (number, bucket) in buckets.into_iter().enumerate() {
         let source = dir.path().join(format!("source{number}"));
         let fixture = deleted(bucket, &source).await;
-        let (lazy, opened) = opened(&fixture).await;
+        let (fetcher, opened) = opened(&fixture).await;
         let before = fixture.current().await.unwrap();
         let done = Collector::new(fixture.store.clone(), NOW).run_through().await.unwrap();
         assert!(done.repacked.records == 1 && done.deleted.packs > 0, "{done:#?}");
-        read_all(&lazy, &opened, &source).await;
+        read_all(&fetcher, &opened, &source).await;
         // And so does whoever has read the record before.
         let out = dir.path().join(format!("out{number}"));
         fixture.restore_record(&before, &out).await.unwrap();
@@ -75,13 +75,13 @@ async fn what_was_deleted_is_not_called_damaged() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("source");
     let fixture = deleted(Arc::new(MemoryBucket::new()), &source).await;
-    let (lazy, opened) = opened(&fixture).await;
+    let (fetcher, opened) = opened(&fixture).await;
     fill(&source, 7);
     fixture.snapshot(&source).await.unwrap();
     fixture.handle("test").delete(opened.record.record, "").await.unwrap();
     Collector::new(fixture.store.clone(), NOW).run_through().await.unwrap();
     let pieces: Vec<_> = opened.pieces().flatten().collect();
-    let error = lazy.chunks(&pieces).await.unwrap_err();
+    let error = fetcher.chunks(&pieces).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
 }
 

@@ -1,4 +1,5 @@
-//! The alerts, their runbooks and the dashboard: promtool reads and tries them, and they fit the metrics there are.
+//! These tests have promtool read and try the alerts, and compare alerts, runbooks and dashboard with the metrics there
+//! are.
 
 use std::{
     collections::BTreeSet,

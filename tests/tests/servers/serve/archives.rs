@@ -1,4 +1,5 @@
-//! Archives as callers fetch them: made while they are sent, from the store, in parts, and from the bucket itself.
+//! These tests fetch archives as callers do: made while they are sent, from the store, in parts, and from the bucket
+//! itself.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Looking into snapshots, naming them, and what has happened to them.
+//! These tests look into snapshots, name them, and ask for their events.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,4 @@
-//! Who may do what, and what others are told.
+//! These tests check what each caller may do, and what others are told.
 
 use std::{
     collections::BTreeSet,

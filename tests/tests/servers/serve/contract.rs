@@ -1,4 +1,4 @@
-//! A client that knows the contract alone: its five routes, and the names of its fields.
+//! These tests are a client that knows the contract alone: its five routes, and the names of its fields.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! schemathesis sends what the description allows, and what it does not: every answer must be one that it allows.
+//! This test has schemathesis send what the description allows, and what it does not: every answer must be one that it
+//! allows.
 
 use std::{fs, process::Command};
 

@@ -1,4 +1,4 @@
-//! What has happened, page by page and as it happens.
+//! These tests read events, page by page and as they happen.
 
 use std::{
     collections::BTreeSet,

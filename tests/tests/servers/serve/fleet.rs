@@ -1,4 +1,4 @@
-//! Several servers on one store: they answer as one.
+//! These tests run several servers on one store: they answer as one.
 
 use std::{
     cell::Cell,

@@ -1,4 +1,4 @@
-//! Work that keeps a store in order, as a server does it.
+//! These tests have a server do the jobs that keep a store in order.
 
 use std::{
     fs::{self, File},

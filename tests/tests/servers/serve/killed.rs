@@ -1,4 +1,4 @@
-//! A server that is killed within every kind of request: nothing is lost, and nothing is left half done.
+//! These tests kill a server within every kind of request: nothing is lost, and nothing is left half done.
 
 use std::{
     env, fs,

@@ -1,4 +1,4 @@
-//! Locks that runs elsewhere hold through the server.
+//! These tests hold locks through the server, as runs elsewhere do.
 
 use std::{
     io::Write,

@@ -1,4 +1,4 @@
-//! Requests that nobody should send.
+//! These tests send requests that are malformed, too many or too slow, and look for every change in the log.
 
 use std::{
     io::{Read, Write},

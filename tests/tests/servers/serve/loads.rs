@@ -1,4 +1,4 @@
-//! Which snapshot a browser starts with, as the contract's words tell it.
+//! These tests ask with which snapshot a browser starts, and compare the answer with the contract's words.
 
 use serde_json::{Value, json};
 use tests::served::{Reply, Served};

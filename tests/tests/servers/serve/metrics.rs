@@ -1,4 +1,4 @@
-//! What a Prometheus sees: of servers, of commands that have long ended, and of mounts.
+//! These tests read metrics as a Prometheus does: of servers, of commands that have long ended, and of mounts.
 
 use std::{
     fs,

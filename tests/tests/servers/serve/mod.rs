@@ -1,4 +1,4 @@
-//! `pstore serve` as its callers meet it: the program over real HTTP.
+//! These tests use `pstore serve` as its callers do: the program over real HTTP.
 
 mod alerts;
 mod archives;

@@ -1,4 +1,4 @@
-//! Mounts that a server makes for callers that may not mount.
+//! These tests use mounts that a server makes for callers that may not mount.
 
 use std::{
     fs::{self, Permissions},

@@ -1,4 +1,4 @@
-//! Callers that go away before they are told of their mounts.
+//! These tests have callers go away before they are told of their mounts.
 
 use std::{
     fs,

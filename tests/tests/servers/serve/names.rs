@@ -1,4 +1,4 @@
-//! The names of requests: in answers, in the log, and in what the store's server is asked.
+//! These tests follow the id of a request: into the answer, the log, and the requests to the store's server.
 
 use std::{
     io::{BufRead, BufReader, Write},

@@ -1,4 +1,4 @@
-//! The overview of many profiles: who needs somebody, who holds a lock, and how much is stored.
+//! These tests ask for the overview of many profiles: who needs somebody, who holds a lock, and how much is stored.
 
 use std::{
     fs,

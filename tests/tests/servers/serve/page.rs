@@ -1,4 +1,4 @@
-//! The page as a browser meets it, as far as that shows in HTTP: its files, its policy, and the log-in.
+//! These tests fetch the page as a browser does: its files, its policy, and the log-in.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Requests that are sent again.
+//! These tests send requests again.
 
 use std::{fs, path::Path, thread};
 

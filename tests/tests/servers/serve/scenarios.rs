@@ -1,4 +1,5 @@
-//! Each alert in a real Prometheus: it fires on its scenario, and on no other.
+//! These tests bring about the scenario of each alert beside a real Prometheus: the alert fires on its scenario, and on
+//! no other.
 //!
 //! A scenario is a host with a store of its own, whose commands leave their counts in a textfile. The rules are those of
 //! `deploy/prometheus/alerts.yml`, once for each scenario: with windows and waits that are shorter by one factor, and with

@@ -1,4 +1,4 @@
-//! What servers do again and again, in turns.
+//! These tests watch servers take turns at periodic jobs.
 
 use std::{
     thread,

@@ -1,4 +1,4 @@
-//! How a server ends, and how its callers do.
+//! These tests end a server, and look at how its callers fare.
 
 use std::{
     io::Write,

@@ -1,4 +1,4 @@
-//! Connections that are encrypted, and clients whose certificates say who they are.
+//! These tests use encrypted connections, and clients whose certificates say who they are.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! `pstore top` as somebody at a terminal meets it: on a host with a mount, and through a server.
+//! These tests use `pstore top` at a terminal: on a host with a mount, and through a server.
 
 use std::fs;
 

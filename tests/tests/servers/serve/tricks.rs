@@ -1,4 +1,4 @@
-//! Requests of somebody who wants more than its token is for.
+//! These tests send requests of a caller that wants more than its token is for.
 
 use std::time::Duration;
 

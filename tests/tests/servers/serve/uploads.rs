@@ -1,4 +1,4 @@
-//! Archives that callers send, and rollbacks that only one of two operators may make.
+//! These tests send archives to the server, and have two operators roll back at once.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! These tests repair: what is damaged is made good from wherever it is to be had; what is lost is marked, and
-//! neither hidden nor spread.
+//! These tests repair: damage is made good from every other copy there is; what is lost is marked, and neither hidden
+//! nor spread.
 
 mod captures;
 mod tenants;

@@ -41,20 +41,20 @@ pub(in crate::ops) struct Window {
 }
 
 pub(in crate::ops) fn windows(
-    (store, whereabouts): (TenantStore, Arc<Relocator>),
+    (store, relocator): (TenantStore, Arc<Relocator>),
     pieces: impl Iterator<Item = Piece> + Send + 'static,
 ) -> impl Stream<Item = Result<Window>> {
     stream::iter(cut(pieces))
-        .map(move |pieces| begin((store.clone(), Arc::clone(&whereabouts)), pieces))
+        .map(move |pieces| begin((store.clone(), Arc::clone(&relocator)), pieces))
         .buffered(WINDOWS_AHEAD)
 }
 
 /// Fetches a window, on a task of its own: it goes on while nobody asks for it.
 pub(in crate::ops) fn begin(
-    (store, whereabouts): (TenantStore, Arc<Relocator>),
+    (store, relocator): (TenantStore, Arc<Relocator>),
     pieces: Vec<Piece>,
 ) -> impl Future<Output = Result<Window>> {
-    let task = tokio::spawn(async move { window(store, &whereabouts, pieces).await });
+    let task = tokio::spawn(async move { window(store, &relocator, pieces).await });
     async move { task.await.unwrap_or_else(|error| Err(Error::Internal { what: error.to_string() })) }
 }
 
@@ -73,7 +73,7 @@ pub(in crate::ops) fn cut(pieces: impl Iterator<Item = Piece>) -> impl Iterator<
     })
 }
 
-async fn window(store: TenantStore, whereabouts: &Relocator, pieces: Vec<Piece>) -> Result<Window> {
+async fn window(store: TenantStore, relocator: &Relocator, pieces: Vec<Piece>) -> Result<Window> {
     let count = pieces.len();
     let wants = pieces.into_iter().enumerate().map(|(place, piece)| Want {
         id: piece.id,
@@ -81,7 +81,7 @@ async fn window(store: TenantStore, whereabouts: &Relocator, pieces: Vec<Piece>)
         location: piece.location,
         purpose: place,
     });
-    let fetch = |fetch: Fetch<usize>| whereabouts.fetch(&store, fetch);
+    let fetch = |fetch: Fetch<usize>| relocator.fetch(&store, fetch);
     let fetched: Vec<(Fetch<usize>, Bytes)> =
         stream::iter(plan(wants)).map(fetch).buffer_unordered(REQUESTS_OF_A_WINDOW).try_concat().await?;
     blocking(move || {

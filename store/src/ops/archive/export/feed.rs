@@ -55,12 +55,12 @@ pub(super) async fn measure(tree: &Arc<SnapshotTree>, times: Times) -> Result<u6
 
 /// A whole tree with its content, a bounded way ahead of the consumer.
 pub(super) fn feed(
-    (store, whereabouts): (TenantStore, Arc<Relocator>),
+    (store, relocator): (TenantStore, Arc<Relocator>),
     tree: TreeStream,
 ) -> impl Stream<Item = Result<Next>> {
     let tell = move |step| match step {
         Ok(Step::Fetch(pieces)) => {
-            let window = chunk_stream::begin((store.clone(), Arc::clone(&whereabouts)), pieces);
+            let window = chunk_stream::begin((store.clone(), Arc::clone(&relocator)), pieces);
             Either::Left(window.map(|window| window.map(Next::Chunks)))
         }
         Ok(Step::Tell(next)) => Either::Right(std::future::ready(Ok(next))),

@@ -132,8 +132,8 @@ async fn write_snapshot<W: Write + Send + 'static>(
     let (sender, receiver) = mpsc::channel(FED_AHEAD);
     let writer =
         blocking(move || stream::write(members, (receiver, tar_bytes), request, (out, shown), &progress));
-    let whereabouts = Arc::new(followed(store, &record, Rules::ALL));
-    let mut fed = std::pin::pin!(feed::feed((store.clone(), whereabouts), stream));
+    let relocator = Arc::new(followed(store, &record, Rules::ALL));
+    let mut fed = std::pin::pin!(feed::feed((store.clone(), relocator), stream));
     let feeder = async {
         while let Some(next) = fed.next().await {
             // The writer has stopped; its error says why.

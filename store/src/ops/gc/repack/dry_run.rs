@@ -35,7 +35,7 @@ pub struct DryRun {
     ended: HashMap<RecordId, State>,
     touched: HashSet<RecordId>,
     moves: Vec<Move>,
-    changed: HashMap<RecordId, Changed>,
+    changed: HashMap<RecordId, ChangedRecord>,
 }
 
 /// One write.
@@ -43,12 +43,12 @@ pub struct DryRun {
 struct Move {
     write: RecordId,
     /// Of each pack that it empties, the chunks that are needed, in their order.
-    packs: BTreeMap<PackId, Vec<Place>>,
+    packs: BTreeMap<PackId, Vec<MovedChunk>>,
 }
 
 /// Where a chunk goes: from its offset in one pack to that in another, of this number.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct MovedChunk {
     from: u64,
     number: u32,
     offset: u64,
@@ -56,7 +56,7 @@ struct Place {
 
 /// A record that would be another.
 #[derive(Debug)]
-struct Changed {
+struct ChangedRecord {
     /// As it is in the store.
     generation: u64,
     before: Content,
@@ -126,7 +126,7 @@ impl DryRun {
             let loaded = Metadata::load_within(store, record.record, record.generation, content, most).await;
             return loaded.map(Some);
         };
-        let Changed { generation, before, moves, .. } = changed;
+        let ChangedRecord { generation, before, moves, .. } = changed;
         let mut metadata = Metadata::load_within(store, record.record, *generation, before, most).await?;
         let mut root = before.root.pack;
         for (number, write) in moves {
@@ -186,18 +186,18 @@ impl DryRun {
             let known = known.filter(|known| known.generation_after() == record.generation);
             let earlier = update::earlier(&record, pins);
             let (generation, before, mut moves) = match (known, record.content) {
-                (Some(Changed { generation, before, moves, .. }), _) => (generation, before, moves),
+                (Some(ChangedRecord { generation, before, moves, .. }), _) => (generation, before, moves),
                 (None, Some(content)) => (record.generation, content, Vec::new()),
                 (None, None) => continue,
             };
             moves.push((number, write));
-            self.changed.insert(record.record, Changed { generation, before, moves, after, earlier });
+            self.changed.insert(record.record, ChangedRecord { generation, before, moves, after, earlier });
         }
         Ok(Some((PackId { write, seq: PackSeq::Meta }, meta.seal(store).bytes.len() as u64)))
     }
 }
 
-impl Changed {
+impl ChangedRecord {
     fn generation_after(&self) -> u64 {
         self.generation + self.moves.len() as u64
     }
@@ -208,7 +208,7 @@ impl Move {
     fn of(store: &TenantStore, write: RecordId, survey: &RepackPlan) -> (Self, Vec<(PackId, u64)>) {
         let around = Packer::with_capacity(0).seal(taker(write, 0), *store.key()).bytes.len() as u64;
         let target = u64::from(store.chunking().pack_bytes);
-        let mut packs: BTreeMap<PackId, Vec<Place>> =
+        let mut packs: BTreeMap<PackId, Vec<MovedChunk>> =
             survey.packs.keys().map(|pack| (*pack, Vec::new())).collect();
         let mut stored_once: HashMap<_, (u32, u64)> = HashMap::new();
         let (mut full, mut end, mut chunks) = (Vec::new(), HEADER_LEN as u64, 0);
@@ -221,7 +221,7 @@ impl Move {
                     (end, chunks) = (end + u64::from(stored_len), chunks + 1);
                     place
                 });
-            packs.entry(pack).or_default().push(Place { from, number, offset });
+            packs.entry(pack).or_default().push(MovedChunk { from, number, offset });
             if end + chunks * ENTRY_LEN as u64 + TRAILER_LEN as u64 >= target {
                 full.push(size(end, chunks));
                 (end, chunks) = (HEADER_LEN as u64, 0);
@@ -237,7 +237,7 @@ impl Move {
     fn place(&self, location: &Location) -> Option<Location> {
         let places = self.packs.get(&location.pack)?;
         let at = places.binary_search_by_key(&location.offset, |place| place.from).ok()?;
-        let Place { number, offset, .. } = places[at];
+        let MovedChunk { number, offset, .. } = places[at];
         Some(Location { pack: taker(self.write, number), offset, ..*location })
     }
 

@@ -70,7 +70,7 @@ pub(super) struct Names {
 /// not read: it cannot be moved.
 pub async fn survey(
     store: &TenantStore,
-    rehearsal: &DryRun,
+    dry_run: &DryRun,
     packs: &[(PackId, u64)],
     records: &[(Lineage, RecordId)],
     pins: &[pins::FoundPin],
@@ -79,14 +79,14 @@ pub async fn survey(
     let mut survey = RepackPlan { packs: packs.iter().copied().collect(), ..RepackPlan::default() };
     let mut order: Vec<PackId> = packs.iter().map(|(pack, _)| *pack).collect();
     for (lineage, id) in records {
-        let found = rehearsal.get(store, lineage, *id).await?;
+        let found = dry_run.get(store, lineage, *id).await?;
         let Some((record, _)) = found.filter(|(record, _)| record.state == State::Live) else { continue };
         let user = User::of(lineage.clone(), &record, &survey.packs);
         if user.packs.is_empty() {
             continue;
         }
         let added = match check_room(&record, pins) {
-            Ok(()) => survey.add(store, rehearsal, &record, memory).await,
+            Ok(()) => survey.add(store, dry_run, &record, memory).await,
             Err(error) => Err(error),
         };
         match added {
@@ -128,12 +128,12 @@ impl RepackPlan {
     async fn add(
         &mut self,
         store: &TenantStore,
-        rehearsal: &DryRun,
+        dry_run: &DryRun,
         record: &Record,
         memory: u64,
     ) -> Result<()> {
         let Some(content) = &record.content else { return Ok(()) };
-        let Some(metadata) = rehearsal.metadata(store, record, memory).await? else { return Ok(()) };
+        let Some(metadata) = dry_run.metadata(store, record, memory).await? else { return Ok(()) };
         metadata.read_segments(|segment, chunks| {
             for (id, raw_len, location) in chunks {
                 if !self.packs.contains_key(&location.pack) {

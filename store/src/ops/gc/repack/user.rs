@@ -44,8 +44,8 @@ impl User {
 
     /// Its record, unless that is gone or another by now: then it may need other packs. Nor may
     /// a check have found damage since, for marked frames keep the place that the mark names.
-    pub(super) async fn read(&self, store: &TenantStore, rehearsal: &DryRun) -> Result<Option<Record>> {
-        let found = rehearsal.get(store, &self.lineage, self.record).await?.map(|(record, _)| record);
+    pub(super) async fn read(&self, store: &TenantStore, dry_run: &DryRun) -> Result<Option<Record>> {
+        let found = dry_run.get(store, &self.lineage, self.record).await?.map(|(record, _)| record);
         Ok(found.filter(|record| {
             record.state == State::Live
                 && record.generation == self.generation

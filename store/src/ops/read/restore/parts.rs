@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::{
     selection::Selection,
-    target::{Place, RestorePart, Target},
+    target::{FilePosition, RestorePart, Target},
 };
 use crate::{
     Error, Result,
@@ -26,7 +26,7 @@ const PART_BYTES: usize = 4 << 20;
 
 /// The counts of all entries so far, and the entries to make at the end.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct EntryTally {
     /// Regular files, by all their names.
     pub files: u64,
     /// Sockets, FIFOs and devices.
@@ -46,16 +46,21 @@ pub(super) struct Parts {
     selection: Selection,
     target: Arc<Target>,
     keeping: Keeping,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<EntryTally>>,
 }
 
 impl Parts {
-    pub fn new(selection: Selection, target: Arc<Target>, keeping: Keeping, seen: Arc<Mutex<Seen>>) -> Self {
+    pub fn new(
+        selection: Selection,
+        target: Arc<Target>,
+        keeping: Keeping,
+        seen: Arc<Mutex<EntryTally>>,
+    ) -> Self {
         Self { selection, target, keeping, seen }
     }
 
     /// The next part, and its fetches; `None` after the last one.
-    pub async fn next(&mut self) -> Result<Option<(Arc<RestorePart>, Vec<Fetch<Place>>)>> {
+    pub async fn next(&mut self) -> Result<Option<(Arc<RestorePart>, Vec<Fetch<FilePosition>>)>> {
         let Some(found) = self.selection.next_within(PART_BYTES).await? else { return Ok(None) };
         let (target, keeping, seen) = (Arc::clone(&self.target), self.keeping, Arc::clone(&self.seen));
         let (part, fetches) = blocking(move || prepare(&target, keeping, &mut seen.lock(), found)).await?;
@@ -67,9 +72,9 @@ impl Parts {
 fn prepare(
     target: &Target,
     keeping: Keeping,
-    seen: &mut Seen,
+    seen: &mut EntryTally,
     found: Vec<LocatedEntry>,
-) -> Result<(RestorePart, Vec<Fetch<Place>>)> {
+) -> Result<(RestorePart, Vec<Fetch<FilePosition>>)> {
     check_owners(&found, keeping)?;
     let fetches = plan(wants(&found));
     let remaining = found.iter().map(|found| AtomicU32::new(found.locations.len() as u32)).collect();
@@ -98,7 +103,7 @@ fn prepare(
     Ok((part, fetches))
 }
 
-fn wants(found: &[LocatedEntry]) -> impl Iterator<Item = Want<Place>> + '_ {
+fn wants(found: &[LocatedEntry]) -> impl Iterator<Item = Want<FilePosition>> + '_ {
     found.iter().enumerate().flat_map(|(at, LocatedEntry { entry, locations })| {
         let extents = match &entry.kind {
             Kind::File { extents, .. } => extents.as_slice(),
@@ -106,7 +111,7 @@ fn wants(found: &[LocatedEntry]) -> impl Iterator<Item = Want<Place>> + '_ {
         };
         let mut offset = 0;
         let chunks = extents.iter().filter_map(move |extent| {
-            let place = Place { entry: at, offset };
+            let place = FilePosition { entry: at, offset };
             offset += extent.len();
             match extent {
                 Extent::Chunk { id, len } => Some((*id, *len, place)),

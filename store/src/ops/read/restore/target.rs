@@ -32,11 +32,11 @@ use crate::{
 const FLUSH_BYTES: u64 = 64 << 20;
 
 /// A range of a pack, with the part of the tree that has its files.
-pub(super) type Fetched = (Arc<RestorePart>, Fetch<Place>, Bytes);
+pub(super) type Fetched = (Arc<RestorePart>, Fetch<FilePosition>, Bytes);
 
 /// A chunk's place in a file of a part.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct FilePosition {
     pub entry: usize,
     pub offset: u64,
 }
@@ -65,7 +65,7 @@ impl RestorePart {
 }
 
 /// The queue of the writers, and the count by which they ask for a flush.
-struct Writing {
+struct WriteQueue {
     fetched: Mutex<Receiver<Fetched>>,
     unflushed_bytes: AtomicU64,
     due: Sender<()>,
@@ -91,7 +91,7 @@ impl Target {
         // The disk is put to work while there is still much to decompress, and not only when
         // all is written and nothing is left to do but wait for it.
         let (due, when_due) = channel();
-        let writing = Writing { fetched, unflushed_bytes: AtomicU64::new(0), due };
+        let writing = WriteQueue { fetched, unflushed_bytes: AtomicU64::new(0), due };
         std::thread::scope(|scope| {
             let flushing = scope.spawn(move || when_due.iter().try_for_each(|()| self.staging.flush()));
             let written = workers::run(threads, || self.write(&writing));
@@ -101,14 +101,14 @@ impl Target {
         })
     }
 
-    fn write(&self, writing: &Writing) -> Result<()> {
+    fn write(&self, writing: &WriteQueue) -> Result<()> {
         loop {
             let next = writing.fetched.lock().recv();
             let Ok((part, fetch, bytes)) = next else { return Ok(()) };
             // Chunks of one file mostly lie side by side.
             let mut open: Option<(usize, File)> = None;
             for want in &fetch.wants {
-                let Place { entry, offset } = want.purpose;
+                let FilePosition { entry, offset } = want.purpose;
                 let file = match open.take() {
                     Some((at, file)) if at == entry => file,
                     _ => self.staging.open_file(&part.entries[entry])?,

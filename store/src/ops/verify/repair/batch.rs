@@ -1,6 +1,6 @@
 //! `Batch` collects the frames that are repaired together.
 
-use super::metadata_source::Twins;
+use super::metadata_source::MetadataSource;
 use crate::{
     Result,
     content::damage::DamagedFrames,
@@ -28,7 +28,7 @@ impl Batch {
     pub(super) async fn gather(
         lost: DamagedFrames,
         catalog: &[(Lineage, Record)],
-        twins: &Twins<'_>,
+        metadata_source: &MetadataSource<'_>,
         most: usize,
     ) -> Result<(Self, DamagedFrames)> {
         let (mut batch, mut later) = (Self { lost, ..Self::default() }, DamagedFrames::default());
@@ -36,7 +36,7 @@ impl Batch {
             if !batch.lost.may_hit(record) {
                 continue;
             }
-            let Some(metadata) = twins.metadata(record, &[]).await? else { continue };
+            let Some(metadata) = metadata_source.metadata(record, &[]).await? else { continue };
             let (entries, locations) = match metadata.decode() {
                 Err(error) if is_damage(&error) => continue,
                 decoded => decoded?,

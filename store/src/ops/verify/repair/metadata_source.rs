@@ -12,12 +12,12 @@ use crate::{
 };
 
 /// Snapshots with the same tree: metadata that one of them lacks, another may have.
-pub(super) struct Twins<'a> {
+pub(super) struct MetadataSource<'a> {
     store: &'a TenantStore,
     records: &'a [(Lineage, Record)],
 }
 
-impl<'a> Twins<'a> {
+impl<'a> MetadataSource<'a> {
     pub(super) fn new(store: &'a TenantStore, records: &'a [(Lineage, Record)]) -> Self {
         Self { store, records }
     }

@@ -22,7 +22,7 @@ mod writers;
 
 pub use self::{indexes::forget, writers::revoke_writes};
 
-use self::{batch::Batch, metadata_source::Twins, replacements::Copies};
+use self::{batch::Batch, metadata_source::MetadataSource, replacements::Copies};
 use super::{
     Check,
     findings::{Findings, is_damage},
@@ -75,19 +75,24 @@ impl Check<'_> {
         while !left.is_empty() {
             // Those before have changed records that the next one needs.
             let catalog = live(self.store).await?;
-            let twins = Twins::new(self.store, &catalog);
-            let (batch, later) = Batch::gather(left, &catalog, &twins, most).await?;
-            self.move_batch(lost, batch, twins).await?;
+            let metadata_source = MetadataSource::new(self.store, &catalog);
+            let (batch, later) = Batch::gather(left, &catalog, &metadata_source, most).await?;
+            self.move_batch(lost, batch, metadata_source).await?;
             left = later;
         }
         Ok(())
     }
 
-    async fn move_batch(&self, lost: &DamagedFrames, batch: Batch, twins: Twins<'_>) -> Result<()> {
+    async fn move_batch(
+        &self,
+        lost: &DamagedFrames,
+        batch: Batch,
+        metadata_source: MetadataSource<'_>,
+    ) -> Result<()> {
         let Batch { lost: moving, records, frames, .. } = batch;
         let sizes = |pack: PackId| (pack, self.sizes.get(&pack).copied().unwrap_or_default());
         let survey = RepackPlan::of(moving.packs().into_iter().map(sizes).collect(), &records, frames);
-        let copies = Copies::find(self.store, lost, &survey, &self.sizes, twins).await?;
+        let copies = Copies::find(self.store, lost, &survey, &self.sizes, metadata_source).await?;
         if !copies.help(&survey) {
             return Ok(());
         }

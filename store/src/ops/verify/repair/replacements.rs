@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 
-use super::metadata_source::Twins;
+use super::metadata_source::MetadataSource;
 use crate::{
     Result,
     bucket::{BucketError, Depth, Key},
@@ -40,7 +40,7 @@ pub(super) struct Copies<'a> {
     places: HashMap<ChunkId, Vec<Location>>,
     /// Packs that are there, though not all of them can be relied on.
     existing: HashSet<PackId>,
-    twins: Twins<'a>,
+    metadata_source: MetadataSource<'a>,
 }
 
 impl<'a> Copies<'a> {
@@ -49,11 +49,11 @@ impl<'a> Copies<'a> {
         lost: &DamagedFrames,
         survey: &RepackPlan,
         sizes: &HashMap<PackId, u64>,
-        twins: Twins<'a>,
+        metadata_source: MetadataSource<'a>,
     ) -> Result<Self> {
         let cache = store.cache.as_ref().map(|cache| Arc::new(ChunkCache::new(cache, Limits::default())));
         let existing = sizes.keys().copied().collect();
-        let mut copies = Self { store, cache, places: HashMap::new(), existing, twins };
+        let mut copies = Self { store, cache, places: HashMap::new(), existing, metadata_source };
         let ids: HashSet<ChunkId> = survey.frames().map(|needed| needed.id).collect();
         if ids.is_empty() {
             return Ok(copies);
@@ -199,7 +199,7 @@ impl Source for Copies<'_> {
     }
 
     async fn metadata(&self, record: &Record) -> Result<Option<Metadata>> {
-        self.twins.metadata(record, &condemned::barred(self.store).await?).await
+        self.metadata_source.metadata(record, &condemned::barred(self.store).await?).await
     }
 
     /// A frame that no copy replaces stays where it was, as lost as before.

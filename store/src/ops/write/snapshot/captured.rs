@@ -24,7 +24,7 @@ use crate::{
         read_log::{ReadFile, ReadLog, ReadLogReader},
         stat_cache::{StatCacheReader, StatCacheWriter},
         stat_trust::StatTrust,
-        walk::{FileState, Found},
+        walk::{FileState, WalkedEntry},
         walk_log::{Choice, LogReader, Logged},
     },
 };
@@ -206,7 +206,7 @@ impl Taken {
 }
 
 /// Whether `now` is the same as the entry that was taken before.
-fn is_same(before: &Taken, now: &Found) -> bool {
+fn is_same(before: &Taken, now: &WalkedEntry) -> bool {
     let (was, is) = (&before.entry, &now.entry);
     match (&before.file, &now.file) {
         (Some((state, _)), Some(file)) => {

@@ -26,7 +26,7 @@ use crate::{
         codec::put_other,
         root_dir::RootDir,
         stat_cache::{Known, KnownEntry, StatCacheReader},
-        walk::{Found, FoundFile, Skipped, walk},
+        walk::{FoundFile, Skipped, WalkedEntry, walk},
         walk_log::{Choice, Logged, WalkLog},
     },
 };
@@ -196,7 +196,7 @@ impl CapturePlan {
     }
 
     /// Walks the directory once more.
-    pub fn walk_again(&self, each: &mut dyn FnMut(Found) -> Result<()>) -> Result<Skipped> {
+    pub fn walk_again(&self, each: &mut dyn FnMut(WalkedEntry) -> Result<()>) -> Result<Skipped> {
         walk(&self.root, &|path| is_excluded(&self.exclusions, path), self.threads, each)
     }
 

@@ -1,4 +1,4 @@
-//! `Kept` keeps the last few results that took several segments to find.
+//! `RecentResults` keeps the last few results that took several segments to find.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -9,15 +9,15 @@ const MOST: usize = 8;
 
 /// The last results, each by its subject.
 #[derive(Debug)]
-pub(super) struct Kept<K, V>(Mutex<VecDeque<(K, Arc<V>)>>);
+pub(super) struct RecentResults<K, V>(Mutex<VecDeque<(K, Arc<V>)>>);
 
-impl<K, V> Default for Kept<K, V> {
+impl<K, V> Default for RecentResults<K, V> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K: PartialEq, V> Kept<K, V> {
+impl<K: PartialEq, V> RecentResults<K, V> {
     pub fn get(&self, of: &K) -> Option<Arc<V>> {
         let kept = self.0.lock();
         kept.iter().find(|(key, _)| key == of).map(|(_, value)| Arc::clone(value))

@@ -1,4 +1,5 @@
-//! `Room` bounds how many of something there are at once. Nobody waits for it, and nobody takes all of it.
+//! `ConcurrencyLimit` bounds how many requests, streams, jobs or connections there are at once. Nobody waits, and one
+//! tenant, caller or address has at most half.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -15,7 +16,7 @@ type Shares = Arc<Mutex<HashMap<String, usize>>>;
 
 /// Bounds how many of something there are at once, of which one tenant, caller or address has at most half.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct ConcurrencyLimit {
     what: &'static str,
     left: Arc<Semaphore>,
     most_of_one: usize,
@@ -24,7 +25,7 @@ pub(crate) struct Room {
 
 /// Room that was taken, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct Permit {
     _share: Option<Share>,
     _permit: OwnedSemaphorePermit,
 }
@@ -35,19 +36,19 @@ struct Share {
     shares: Shares,
 }
 
-impl Room {
+impl ConcurrencyLimit {
     pub(crate) fn new(what: &'static str, most: usize) -> Self {
         let most_of_one = most.div_ceil(2);
         Self { what, left: Arc::new(Semaphore::new(most)), most_of_one, shares: Arc::default() }
     }
 
     /// Takes room for a tenant, as [`Self::take_as`] does.
-    pub(crate) fn take_for(&self, tenant: &Tenant) -> Result<Taken, Refusal> {
+    pub(crate) fn take_for(&self, tenant: &Tenant) -> Result<Permit, Refusal> {
         self.take_as(format!("tenant {tenant}"))
     }
 
     /// Takes room for this caller; without room, or beyond its share, the caller is told to come back.
-    pub(crate) fn take_as(&self, whose: String) -> Result<Taken, Refusal> {
+    pub(crate) fn take_as(&self, whose: String) -> Result<Permit, Refusal> {
         let taken = self.take()?;
         let mut shares = self.shares.lock();
         let share = shares.entry(whose.clone()).or_default();
@@ -55,14 +56,14 @@ impl Room {
             return Err(full(&format!("{whose} has too many {}", self.what)));
         }
         *share += 1;
-        Ok(Taken { _share: Some(Share { whose, shares: Arc::clone(&self.shares) }), ..taken })
+        Ok(Permit { _share: Some(Share { whose, shares: Arc::clone(&self.shares) }), ..taken })
     }
 
     /// Takes room for nobody in particular; if there is none, the caller is told to come back.
-    pub(crate) fn take(&self) -> Result<Taken, Refusal> {
+    pub(crate) fn take(&self) -> Result<Permit, Refusal> {
         let permit = Arc::clone(&self.left).try_acquire_owned();
         let permit = permit.map_err(|_| full(&format!("the server has too many {}", self.what)))?;
-        Ok(Taken { _share: None, _permit: permit })
+        Ok(Permit { _share: None, _permit: permit })
     }
 }
 
@@ -89,7 +90,7 @@ mod tests {
 
     #[test]
     fn room_that_is_taken_is_refused_and_comes_back() {
-        let room = Room::new("downloads", 2);
+        let room = ConcurrencyLimit::new("downloads", 2);
         let taken = [room.take().unwrap(), room.take().unwrap()];
         let refusal = room.take().unwrap_err();
         assert_eq!(refusal.status, 503);
@@ -100,7 +101,7 @@ mod tests {
 
     #[test]
     fn one_tenant_leaves_half_of_the_room_to_others() {
-        let room = Room::new("archives", 4);
+        let room = ConcurrencyLimit::new("archives", 4);
         let [acme, other] = ["acme", "other"].map(|tenant| tenant.parse::<Tenant>().unwrap());
         let taken = [room.take_for(&acme).unwrap(), room.take_for(&acme).unwrap()];
         let refusal = room.take_for(&acme).unwrap_err();

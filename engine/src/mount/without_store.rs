@@ -1,4 +1,4 @@
-//! `alone` mounts an empty profile without the store, which could not be reached.
+//! `without_store` mounts an empty profile without the store, which could not be reached.
 //!
 //! Nobody holds a lock meanwhile. A commit needs the store and takes the lock, and replaces nothing by itself, since
 //! the session had started with an empty profile.

@@ -1,4 +1,4 @@
-//! `alone` runs a command without the store, which could not be reached: it starts with an empty profile.
+//! `without_store` runs a command without the store, which could not be reached: it starts with an empty profile.
 //!
 //! Nobody holds a lock meanwhile. The capture at the end takes the lock as a snapshot does, and replaces nothing by
 //! itself, since the session had started with an empty profile.

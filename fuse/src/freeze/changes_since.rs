@@ -1,5 +1,4 @@
-//! `Standing` is what somebody has who takes one snapshot after another of a mount and leaves its session as it is: the
-//! snapshot before, as if it were the one below.
+//! `CheckpointBase` remembers the last checkpoint that was taken of a mount, as if it were the snapshot below.
 //!
 //! So each snapshot is made of what has changed since the one before, whatever the mount was mounted from. It holds for the
 //! end of the next epoch alone: another freeze in between forgets what was cut off of files before it.
@@ -21,13 +20,13 @@ use crate::{
         nodes::Nodes,
         numbers::Numbers,
         rebase::{NewBase, Rebase},
-        tree_changes::Changed,
+        tree_changes::ChangedTree,
     },
 };
 
 /// A snapshot that was taken before, and what it is to the nodes of the mount.
 #[derive(Debug)]
-pub struct Standing {
+pub struct CheckpointBase {
     onto: NewBase,
     /// What was below the mount then.
     below: Option<Arc<SnapshotTree>>,
@@ -64,7 +63,7 @@ pub struct TakenSince {
 impl FrozenNodes {
     /// Whether what has changed since `standing` can be told if these paths are left out: nothing else was taken of the
     /// mount in between, and nothing that was left out then is wanted now.
-    pub fn follows(&self, standing: &Standing, left_out: &[String]) -> bool {
+    pub fn follows(&self, standing: &CheckpointBase, left_out: &[String]) -> bool {
         let below = self.nodes.base.as_ref().map(|base| &base.tree);
         let is_above_the_same = match (below, &standing.below) {
             (Some(below), Some(then)) => Arc::ptr_eq(below, then),
@@ -79,7 +78,7 @@ impl FrozenNodes {
     /// What is at a path of `left_out` is left out, too. Nothing is held up meanwhile.
     pub async fn since(
         &self,
-        standing: Option<&Standing>,
+        standing: Option<&CheckpointBase>,
         left_out: &[String],
         runtime: &Handle,
     ) -> Result<ChangesSince> {
@@ -88,10 +87,10 @@ impl FrozenNodes {
             Some(standing) => Arc::new(self.above(standing)),
             None => Arc::clone(&self.nodes),
         };
-        let Changed { changes, files, numbers, paths: put, bytes, .. } =
-            Changed::of(&seen, &[&fs.exclusions, left_out].concat()).await?;
+        let ChangedTree { changes, files, numbers, paths: put, bytes, .. } =
+            ChangedTree::of(&seen, &[&fs.exclusions, left_out].concat()).await?;
         let (mut paths, mut lowers) = match standing {
-            Some(Standing { onto, .. }) => (onto.paths.clone(), onto.files.clone()),
+            Some(CheckpointBase { onto, .. }) => (onto.paths.clone(), onto.files.clone()),
             None => Default::default(),
         };
         paths.extend(put);
@@ -117,7 +116,7 @@ impl FrozenNodes {
     }
 
     /// The nodes as they are if `standing` is what is below.
-    fn above(&self, standing: &Standing) -> Nodes {
+    fn above(&self, standing: &CheckpointBase) -> Nodes {
         let mut nodes = Nodes::clone(&self.nodes);
         let plan = Rebase::plan(&nodes.table, standing.onto.clone());
         plan.apply(&mut nodes);
@@ -127,7 +126,7 @@ impl FrozenNodes {
 
 impl TakenSince {
     /// The snapshot that was made of it and has this tree, for the next one to stand on.
-    pub async fn stored_as(self, tree: Arc<SnapshotTree>) -> Result<Standing> {
+    pub async fn stored_as(self, tree: Arc<SnapshotTree>) -> Result<CheckpointBase> {
         let Self { epoch, nodes, numbers, paths, lowers: mut files, read, left_out } = self;
         if numbers.len() != tree.len() {
             let what = format!("{} entries were taken, {} are stored", numbers.len(), tree.len());
@@ -141,7 +140,7 @@ impl TakenSince {
         }
         let below = nodes.base.as_ref().map(|base| Arc::clone(&base.tree));
         let taken = Arc::new(nodes.table.clone());
-        Ok(Standing {
+        Ok(CheckpointBase {
             onto: NewBase { base: BaseTree { tree, numbers }, taken, epoch, paths, files },
             below,
             left_out,

@@ -1,4 +1,4 @@
-//! `Eyes` sees what happens in a workspace through inotify, and writes it into `session.db`.
+//! `InotifyWatch` sees what happens in a workspace through inotify, and writes it into `session.db`.
 //!
 //! Directories are opened beneath the workspace and watched through their handles, so no symbolic link is followed. If the
 //! kernel drops events, or allows no more watches, nothing is lost: the next checkpoint finds what differs.
@@ -31,7 +31,7 @@ use crate::{
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// What a kernel event says, without its buffer.
-struct Seen {
+struct KernelEvent {
     watch: i32,
     flags: ReadFlags,
     name: Vec<u8>,
@@ -39,7 +39,7 @@ struct Seen {
 
 /// The watches of one workspace.
 #[derive(Debug)]
-pub(super) struct Eyes {
+pub(super) struct InotifyWatch {
     inotify: OwnedFd,
     root: RootDir,
     db: SessionDb,
@@ -53,7 +53,7 @@ pub(super) struct Eyes {
     is_complete: bool,
 }
 
-impl Eyes {
+impl InotifyWatch {
     /// Watches all directories that are there.
     pub fn open(directory: &Path, db: SessionDb) -> Result<Self, Failure> {
         let unwatched = |error: Errno| {
@@ -63,7 +63,7 @@ impl Eyes {
             )
         };
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).map_err(unwatched)?;
-        let mut eyes = Self {
+        let mut opened = Self {
             inotify,
             root: RootDir::open(directory)?,
             db,
@@ -72,8 +72,8 @@ impl Eyes {
             silenced: HashSet::new(),
             is_complete: true,
         };
-        eyes.look_into(Vec::new(), &mut None);
-        Ok(eyes)
+        opened.look_into(Vec::new(), &mut None);
+        Ok(opened)
     }
 
     /// Becomes readable when something has happened.
@@ -107,13 +107,13 @@ impl Eyes {
     }
 
     /// What the kernel has waiting, up to a bufferful.
-    fn read(&self) -> Vec<Seen> {
+    fn read(&self) -> Vec<KernelEvent> {
         let mut buffer = vec![MaybeUninit::<u8>::uninit(); BUFFER_BYTES];
         let mut reader = inotify::Reader::new(&self.inotify, &mut buffer);
         let mut seen = Vec::new();
         loop {
             match reader.next() {
-                Ok(event) => seen.push(Seen {
+                Ok(event) => seen.push(KernelEvent {
                     watch: event.wd(),
                     flags: event.events(),
                     name: event.file_name().map(|name| name.to_bytes().to_vec()).unwrap_or_default(),
@@ -127,7 +127,7 @@ impl Eyes {
         }
     }
 
-    fn understand(&mut self, seen: &Seen, events: &mut Vec<(FileAction, Vec<u8>)>) {
+    fn understand(&mut self, seen: &KernelEvent, events: &mut Vec<(FileAction, Vec<u8>)>) {
         if seen.flags.contains(ReadFlags::QUEUE_OVERFLOW) {
             tracing::info!("too much happened at once; the next checkpoint finds what was not seen");
             self.folders.clear();
