@@ -1,6 +1,6 @@
 //! `client` finds the watcher of a workspace, and asks it.
 
-use std::{fs, io, path::Path, time::Duration};
+use std::{fs, io, time::Duration};
 
 use fuse::mount::control;
 use rustix::process::{Pid, Signal, kill_process};
