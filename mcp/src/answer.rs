@@ -5,6 +5,8 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::page::shortened;
+
 /// The outcome of a tool, as a document and as the same document in text, for clients that hand on only that.
 #[derive(Clone, Debug)]
 pub(crate) struct ToolAnswer {
@@ -33,10 +35,11 @@ impl From<ToolAnswer> for CallToolResult {
 /// A failure that an agent can do something about: a result of the tool, which its model reads.
 pub(crate) fn failed(failure: &Failure) -> CallToolResult {
     let kind = engine::failure::codes::name(failure.kind);
-    let mut text = format!("{} ({kind})", failure.message);
+    // A message repeats what was typed, however long that is.
+    let mut text = format!("{} ({kind})", shortened(&failure.message));
     if let Some(hint) = &failure.hint {
         text.push_str("\nNext: ");
-        text.push_str(hint);
+        text.push_str(&shortened(hint));
     }
     CallToolResult::error(vec![ContentBlock::text(text)])
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use store::ErrorKind;
 
-use crate::call::Call;
+use crate::{call::Call, page::shortened};
 
 /// Where an agent finds the names of checkpoints.
 const WHERE: &str = "call snapshots_list for the checkpoints there are";
@@ -47,7 +47,7 @@ impl From<CheckpointFields> for Checkpoint {
             origin: fields.origin,
             timestamp: fields.timestamp,
             trigger: fields.trigger.word(),
-            description: Some(fields.description).filter(|text| !text.is_empty()),
+            description: Some(shortened(&fields.description)).filter(|text| !text.is_empty()),
             files: fields.files_count,
             bytes: fields.bytes,
             hash: fields.hash,

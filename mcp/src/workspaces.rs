@@ -1,16 +1,17 @@
 //! `Workspaces` says which workspaces an agent may reach, and finds the one that a call names.
 
 use std::{
-    fmt, fs,
+    fmt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use engine::{Engine, failure::Failure, workspace::StatusRequest};
 use store::{
-    Error, ErrorKind,
+    ErrorKind,
     name::{ProfileName, Tenant},
 };
+use tokio::runtime::Handle;
 
 /// So many names are told to an agent that has to choose.
 const NAMES_TOLD: usize = 20;
@@ -75,35 +76,32 @@ impl Workspaces {
     }
 }
 
-/// The workspaces below a folder that a caller may reach, by name.
+/// The workspaces below a folder that a caller may reach, by name. Those of others are not looked at.
 async fn reachable(
     engine: &Engine,
     folder: &Path,
     may_reach: &MayReach,
 ) -> Result<Vec<(ProfileName, PathBuf)>, Failure> {
-    let listed = folder.to_owned();
-    let directories = tokio::task::spawn_blocking(move || directories(&listed)).await;
-    let directories = directories.map_err(|error| Failure::internal(error.to_string()))??;
-    let mut found = Vec::new();
-    for directory in directories {
-        // What is no workspace is passed over, and so is one that cannot be read.
-        let Ok(status) = engine.workspace_status(&StatusRequest { directory: directory.clone() }).await
-        else {
-            continue;
-        };
-        if may_reach(&status.tenant_id) {
-            found.push((ProfileName { tenant: status.tenant_id, profile: status.profile_id }, directory));
-        }
-    }
-    found.sort_by_key(|(name, _)| name.to_string());
-    Ok(found)
+    let (engine, folder, may_reach) = (engine.clone(), folder.to_owned(), Arc::clone(may_reach));
+    let runtime = Handle::current();
+    let found = tokio::task::spawn_blocking(move || {
+        let mut found = engine.workspaces_below(&folder)?;
+        found.retain(|(name, directory)| {
+            // What is no workspace any more, or another one, is passed over, and so is what cannot be read.
+            may_reach(&name.tenant) && runtime.block_on(is_there(&engine, name, directory))
+        });
+        found.sort_by_key(|(name, _)| name.to_string());
+        Ok(found)
+    });
+    found.await.map_err(|error| Failure::internal(error.to_string()))?
 }
 
-/// The directories in a folder; links are not followed.
-fn directories(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let entries = fs::read_dir(folder).map_err(|error| Error::io("cannot read", folder, error))?;
-    let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    Ok(entries.flatten().filter(is_directory).map(|entry| entry.path()).collect())
+async fn is_there(engine: &Engine, name: &ProfileName, directory: &Path) -> bool {
+    let status = engine.workspace_status(&StatusRequest { directory: directory.to_owned() }).await;
+    status.is_ok_and(|status| {
+        status.directory == directory
+            && (&status.tenant_id, &status.profile_id) == (&name.tenant, &name.profile)
+    })
 }
 
 impl fmt::Debug for Workspaces {

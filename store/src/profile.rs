@@ -185,6 +185,7 @@ impl SnapshotBuilder {
             hold_back: None,
             archive: None,
             guess: self.guess,
+            on_change: snapshot::OnChange::Refuse,
             about,
         };
         (tenant, request)

@@ -232,6 +232,25 @@ async def pages(agent):
     assert len(seen) == total == len(set(seen)) and sum(path.startswith("many/") for path in seen) == 1300, total
     usual = await agent.call("changes", since="base")
     assert len(usual["changes"]) == 50 and usual["total"] == total and usual["created"] >= 1302, usual["total"]
+    # Long paths, and what somebody has written at length, fill no answer: `call` sees to that.
+    deep = agent.directory / "/".join(["d" * 200] * 10)
+    deep.mkdir(parents=True)
+    for number in range(120):
+        (deep / f"{number}-{'n' * 200}").write_text("x")
+    seen, cursor = [], None
+    while True:
+        page = await agent.call("changes", since="base", path="d" * 200, limit=500, **({"cursor": cursor} if cursor else {}))
+        seen += [change["path"] for change in page["changes"]]
+        cursor = page.get("next_cursor")
+        if not cursor:
+            break
+    assert len(seen) == len(set(seen)) == page["total"] == 130, (len(seen), page["total"])
+    await agent.call("create", name="wordy", description="why " * 50_000)
+    wordy = (await agent.call("list"))["checkpoints"][0]
+    assert wordy["description"].startswith("why why") and "200000 characters" in wordy["description"], wordy["description"][-80:]
+    await agent.refused("diff", "no checkpoint", path="first", since="x" * 100_000)
+    await agent.call("delete", checkpoint="wordy")
+    agent.shell(f"rm -r {'d' * 200}")
     # A long diff, and a long line.
     lines, cursor = [], None
     while True:

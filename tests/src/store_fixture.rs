@@ -80,6 +80,7 @@ pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
         hold_back: None,
         archive: None,
         guess: Some(chrome::startup::guess),
+        on_change: snapshot::OnChange::Refuse,
         about: snapshot::About {
             captured_by: CapturedBy {
                 host: "test".to_owned(),

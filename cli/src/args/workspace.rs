@@ -386,6 +386,11 @@ impl From<TriggerArg> for Trigger {
 }
 
 impl CheckpointArgs {
+    /// Whether a trigger asks for it, which must not keep an agent from going on.
+    pub(crate) fn is_automatic(&self) -> bool {
+        !matches!(self.trigger, None | Some(TriggerArg::Manual))
+    }
+
     pub(crate) fn request(&self) -> CheckpointRequest {
         CheckpointRequest {
             directory: self.directory.clone(),

@@ -157,7 +157,13 @@ async fn done(
         Verb::Expect(args) => by_engine!(expect::run, args),
         Verb::Project(args) => by_engine!(project::run, args),
         Verb::Workspace(args) => by_engine!(workspace::run, args),
-        Verb::Checkpoint(args) => by_engine!(workspace::checkpoint, args),
+        Verb::Checkpoint(args) => match engine() {
+            Err(failure) if args.is_automatic() => workspace::unopened(console, &failure),
+            opened => {
+                let opened = opened?;
+                apart(|| workspace::checkpoint(opened, args)).await
+            }
+        },
         Verb::Import(args) => by_engine!(import::run, args),
         Verb::Log(args) => by_engine!(log::run, args),
         Verb::Serve(args) => {

@@ -16,6 +16,7 @@ use engine::{
 use crate::{
     answer::Answer,
     args::{CheckpointArgs, WorkspaceArgs, WorkspaceChangesArgs, WorkspaceStartArgs, WorkspaceVerb},
+    console::Console,
     daemon,
     table::{Align, Table},
 };
@@ -108,8 +109,21 @@ pub(super) async fn checkpoint(engine: Engine, args: &CheckpointArgs) -> Result<
     if let Some(warning) = &outcome.warning {
         engine.warn(warning);
     }
+    told(&outcome)
+}
+
+/// A trigger without a store, or with settings that cannot be read: the agent goes on all the same.
+pub(super) fn unopened(console: Console, failure: &Failure) -> Result<Answer, Failure> {
+    let outcome = CheckpointOutcome::failed(failure);
+    if let Some(warning) = &outcome.warning {
+        console.warn(warning);
+    }
+    told(&outcome)
+}
+
+fn told(outcome: &CheckpointOutcome) -> Result<Answer, Failure> {
     let brief = outcome.checkpoint.as_ref().map(|checkpoint| format!("{}\n", checkpoint.checkpoint));
-    Ok(Answer { brief: Some(brief.unwrap_or_default()), ..Answer::of(&outcome, taken(&outcome))? })
+    Ok(Answer { brief: Some(brief.unwrap_or_default()), ..Answer::of(outcome, taken(outcome))? })
 }
 
 fn taken(outcome: &CheckpointOutcome) -> String {
@@ -125,6 +139,7 @@ fn taken(outcome: &CheckpointOutcome) -> String {
         CheckpointResult::Unchanged => format!("nothing has changed since {name}\n"),
         CheckpointResult::TooSoon => "a trigger took a checkpoint less than an interval ago\n".to_owned(),
         CheckpointResult::HandedOver => "the watcher takes it\n".to_owned(),
+        CheckpointResult::SwitchedOff => "workspace.triggers does not name this trigger\n".to_owned(),
         CheckpointResult::Failed => "no checkpoint was taken\n".to_owned(),
     }
 }

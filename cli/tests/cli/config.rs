@@ -36,6 +36,7 @@ fn without_a_file_everything_is_the_default() {
         ("workspace.auto_max", json!(10)),
         ("workspace.manual_max", json!(12)),
         ("workspace.auto_interval", json!(300)),
+        ("workspace.triggers", json!(["run_start", "run_end", "before_action", "after_action"])),
         ("retry_seconds", json!(60)),
         ("s3.endpoint", Value::Null),
         ("s3.region", Value::Null),

@@ -26,7 +26,7 @@ class AgentTools:
 
     def create(self, workspace: str, name: Optional[str], description: str) -> Json:
         told = self._call("snapshots_create", workspace, name=name, description=description or None)
-        return {**told, "checkpoint": _checkpoint(told), "warning": None}
+        return {**told, "checkpoint": _checkpoint(told), "warning": told.get("warning")}
 
     def list(self, workspace: str) -> List[Json]:
         found: List[Json] = []

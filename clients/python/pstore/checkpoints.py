@@ -51,7 +51,7 @@ class Checkpoint(Document):
 class TakenCheckpoint(Document):
     """A checkpoint that was taken, or why there is none."""
 
-    #: `created`, `unchanged`, `too_soon`, `handed_over` or `failed`.
+    #: `created`, `unchanged`, `too_soon`, `handed_over`, `switched_off` or `failed`.
     outcome: str
     read_files: int
     stored_bytes: int

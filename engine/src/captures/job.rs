@@ -88,6 +88,7 @@ impl Engine {
             index_budget: INDEX_BUDGET_BYTES,
             threads: threads(),
             hold_back: options.fallback_hold_back(profile.marker.fallback.as_deref()),
+            on_change: snapshot::OnChange::Refuse,
             about: about(self, options, &actor, profile)?,
             actor,
             lock,

@@ -57,6 +57,13 @@ pub static WORKSPACE_MANUAL_MAX: Key = key("workspace.manual_max", number("slots
 pub static WORKSPACE_AUTO_INTERVAL: Key = key("workspace.auto_interval", number("seconds", 1, 7 * 86_400))
     .variable("PSTORE_WORKSPACE_AUTO_INTERVAL")
     .default("300");
+/// Which triggers take checkpoints; `none` stands for no trigger.
+pub static WORKSPACE_TRIGGERS: Key = key(
+    "workspace.triggers",
+    Kind::Words(&["run_start", "run_end", "before_action", "after_action", "none"]),
+)
+.variable("PSTORE_WORKSPACE_TRIGGERS")
+.default("run_start,run_end,before_action,after_action");
 pub static RETRY_SECONDS: Key =
     key("retry_seconds", number("seconds", 0, u64::MAX)).variable("PSTORE_RETRY_SECONDS").default("60");
 pub static S3_ENDPOINT: Key = key("s3.endpoint", Kind::Endpoint)
@@ -137,7 +144,7 @@ pub static TENANT_MAX_COUNT: Key = key("retention.tenant_max_count", number("sna
 pub static TENANT_MAX_BYTES: Key = key("retention.tenant_max_bytes", Kind::Bytes);
 
 /// The settings of the whole program.
-pub static PROGRAM: [&Key; 24] = [
+pub static PROGRAM: [&Key; 25] = [
     &STORE,
     &CACHE_DIR,
     &SESSION_DIR,
@@ -145,6 +152,7 @@ pub static PROGRAM: [&Key; 24] = [
     &WORKSPACE_AUTO_MAX,
     &WORKSPACE_MANUAL_MAX,
     &WORKSPACE_AUTO_INTERVAL,
+    &WORKSPACE_TRIGGERS,
     &RETRY_SECONDS,
     &S3_ENDPOINT,
     &S3_REGION,

@@ -72,6 +72,14 @@ impl Settings {
         )
     }
 
+    /// Whether a trigger, by its name, takes checkpoints of workspaces.
+    pub fn has_workspace_trigger(&self, name: &str) -> bool {
+        match self.of(None).value(&key::WORKSPACE_TRIGGERS) {
+            Some(Value::Words(words)) => words.iter().any(|word| word == name),
+            _ => true,
+        }
+    }
+
     /// The server of the store, as it would be typed.
     pub fn server(&self) -> (Option<String>, Option<String>) {
         let view = self.of(None);

@@ -134,12 +134,17 @@ pub(crate) fn without(
     mut stored: BTreeMap<TreePath, Entry>,
     left_out: &[String],
 ) -> BTreeMap<TreePath, Entry> {
-    let is_out = |path: &TreePath, top: &String| match TreePath::new(top.as_bytes()) {
-        Ok(top) => *path == top || is_below(path, &top),
-        Err(_) => false,
-    };
-    stored.retain(|path, _| !left_out.iter().any(|top| is_out(path, top)));
+    stored.retain(|path, _| !is_left_out(path, left_out));
     stored
+}
+
+/// Whether a path is one of these, or below one of them.
+pub(crate) fn is_left_out(path: &TreePath, left_out: &[String]) -> bool {
+    left_out.iter().any(|top| {
+        path.as_bytes()
+            .strip_prefix(top.as_bytes())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    })
 }
 
 /// The directory's entries in a scope and on the way to it, as they are now.

@@ -26,8 +26,8 @@ use super::{
 };
 use crate::{Engine, failure::Failure};
 
-/// The beginnings of names that a revert gives to what it prepares in the workspace.
-pub(crate) const PREPARED: [&str; 2] = [".pstore-revert-", "..pstore-revert-"];
+/// How the name of the folder begins in which a revert prepares what it moves to its place; 16 digits follow.
+pub(crate) const PREPARED: &str = ".pstore-revert-";
 const SETTINGS: &str = "workspace.json";
 const SLOTS: &str = "slots.json";
 const LOCK: &str = "lock";
@@ -138,6 +138,24 @@ impl WorkspaceFolder {
         Ok(folder)
     }
 
+    /// What was fixed for the workspaces that were started directly below a folder. No directory is looked at: one whose
+    /// file system does not answer keeps nobody waiting who does not ask for it.
+    pub fn started_below(engine: &Engine, folder: &Path) -> Result<Vec<WorkspaceSettings>, Failure> {
+        let (root, folder) = (engine.settings.workspaces()?, canonical(folder)?);
+        let entries = match fs::read_dir(&root) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(unreadable(&root, &error)),
+        };
+        let mut found: Vec<WorkspaceSettings> = Vec::new();
+        for entry in entries.flatten() {
+            // One that cannot be read is told to who asks for that workspace itself.
+            found.extend(read(&entry.path().join(SETTINGS)).ok().flatten());
+        }
+        found.retain(|settings| settings.directory.parent() == Some(&*folder));
+        Ok(found)
+    }
+
     /// The lineage of the checkpoints.
     pub fn lineage(&self) -> Lineage {
         Lineage { name: self.settings.profile.clone(), chrome_major: ChromeMajor::WORKSPACE }
@@ -172,6 +190,14 @@ impl WorkspaceFolder {
                 None => tokio::time::sleep(LOOK_EVERY).await,
             }
         }
+    }
+
+    /// Waits for that, but no longer than `patience`.
+    pub async fn lock_within(&self, patience: Duration) -> Result<FolderLock, Failure> {
+        tokio::time::timeout(patience, self.lock()).await.unwrap_or_else(|_| {
+            let message = format!("another process is changing the workspace {}", self.directory().display());
+            Err(Failure::new(ErrorKind::InUse, message))
+        })
     }
 
     /// The slots as they are now.
@@ -270,5 +296,46 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
 pub(crate) fn prepared(folder: &WorkspaceFolder) -> Vec<String> {
     let entries = fs::read_dir(folder.directory()).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| PREPARED.iter().any(|begin| name.starts_with(begin))).collect()
+    names.filter(|name| is_prepared(name.as_bytes())).collect()
+}
+
+/// Whether a path is that of a folder in which a revert prepares something, or in which such a folder is made; or below it.
+pub(crate) fn is_prepared(path: &[u8]) -> bool {
+    let digits = |text: &[u8]| {
+        let (digits, rest) = text.split_at_checked(16)?;
+        digits.iter().all(u8::is_ascii_hexdigit).then(|| rest.to_vec())
+    };
+    let top = path.split(|byte| *byte == b'/').next().unwrap_or_default();
+    if let Some(rest) = top.strip_prefix(PREPARED.as_bytes()) {
+        return digits(rest).is_some_and(|rest| rest.is_empty());
+    }
+    let hidden = top.strip_prefix(b".").and_then(|top| top.strip_prefix(PREPARED.as_bytes()));
+    let made = hidden.and_then(digits);
+    let made = made.as_deref().and_then(|rest| rest.strip_prefix(b".pstore-")).and_then(digits);
+    made.is_some_and(|rest| rest.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_revert_prepares_has_a_name_that_nobody_else_gives() {
+        for path in [
+            ".pstore-revert-0123456789abcdef",
+            ".pstore-revert-0123456789abcdef/src/a",
+            "..pstore-revert-0123456789abcdef.pstore-0123456789abcdef/a",
+        ] {
+            assert!(is_prepared(path.as_bytes()), "{path}");
+        }
+        for path in [
+            ".pstore-revert-notes",
+            ".pstore-revert-0123456789abcdef-mine",
+            "..pstore-revert-0123456789abcdef",
+            "a/.pstore-revert-0123456789abcdef",
+            "",
+        ] {
+            assert!(!is_prepared(path.as_bytes()), "{path}");
+        }
+    }
 }

@@ -11,8 +11,8 @@ use store::ErrorKind;
 use super::{
     folder::{FolderLock, WorkspaceFolder, WorkspaceSettings, canonical},
     outcome::{
-        CheckpointOutcome, CheckpointResult, DeletedCheckpointOutcome, Method, Origin, RevertOutcome,
-        WatchState, WorkspaceOutcome,
+        CheckpointOutcome, CheckpointResult, DeletedCheckpointOutcome, Origin, RevertOutcome, WatchState,
+        WorkspaceOutcome,
     },
     queries::told,
     request::{
@@ -28,6 +28,8 @@ use crate::{Engine, failure::Failure};
 
 /// How long a watcher that was asked to end is waited for.
 const LAST_BREATH: Duration = Duration::from_secs(60);
+/// How long a trigger waits for a watcher that does not answer, or for somebody else who changes the workspace.
+const TRIGGER_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Engine {
     /// Makes a directory a workspace, or goes on with one, and has it watched. `launch` starts a process that calls
@@ -54,6 +56,9 @@ impl Engine {
             ..CheckpointRequest::manual(folder.directory().to_owned(), None)
         })?;
         self.take_checkpoint(&folder, &lock, &wanted).await?;
+        if let Err(failure) = self.end_lost_checkpoints(&folder, &lock).await {
+            tracing::warn!(error = %failure.message, "what a process that was killed has left stays for now");
+        }
         drop(lock);
         match request.without_watcher {
             true => self.told_of_workspace(&folder),
@@ -171,19 +176,50 @@ impl Engine {
         })
     }
 
-    /// Takes a checkpoint, or has the watcher take it. One that a trigger asks for never fails: what went wrong is told
-    /// and counted.
+    /// Takes a checkpoint, or has the watcher take it. One that a trigger asks for never fails, and keeps nobody waiting for
+    /// somebody else: what went wrong is told, and counted if that can be done.
     pub async fn workspace_checkpoint(
         &self,
         request: &CheckpointRequest,
     ) -> Result<CheckpointOutcome, Failure> {
         let wanted = wanted_of(request)?;
-        let folder = WorkspaceFolder::open(self, &request.directory)?;
-        if let Some(answer) = client::ask(&folder, Verb::Checkpoint, request).await {
-            return answer;
+        match self.checkpoint_asked_for(request, &wanted).await {
+            Err(failure) if wanted.origin == Origin::Auto => Ok(CheckpointOutcome::failed(&failure)),
+            ended => ended,
         }
-        let lock = folder.lock().await?;
-        self.checkpoint_here(&folder, &lock, &wanted).await
+    }
+
+    async fn checkpoint_asked_for(
+        &self,
+        request: &CheckpointRequest,
+        wanted: &Wanted,
+    ) -> Result<CheckpointOutcome, Failure> {
+        let folder = WorkspaceFolder::open(self, &request.directory)?;
+        if wanted.origin == Origin::Manual {
+            return match client::ask(&folder, Verb::Checkpoint, request, Duration::MAX).await {
+                Some(answer) => answer,
+                None => self.checkpoint_here(&folder, &folder.lock().await?, wanted).await,
+            };
+        }
+        if !self.settings.has_workspace_trigger(wanted.trigger.word()) {
+            return Ok(CheckpointOutcome::nothing(self.method_of(&folder), CheckpointResult::SwitchedOff));
+        }
+        if is_too_soon(&folder, wanted.trigger)? {
+            return Ok(CheckpointOutcome::nothing(self.method_of(&folder), CheckpointResult::TooSoon));
+        }
+        match client::ask(&folder, Verb::Checkpoint, request, TRIGGER_PATIENCE).await {
+            Some(Err(failure)) => {
+                if let Some(lock) = folder.try_lock()? {
+                    self.count_failure(&folder, &lock, wanted.trigger, &failure)?;
+                }
+                Err(failure)
+            }
+            Some(answer) => answer,
+            None => {
+                let lock = folder.lock_within(TRIGGER_PATIENCE).await?;
+                self.checkpoint_here(&folder, &lock, wanted).await
+            }
+        }
     }
 
     /// Takes a checkpoint in this process.
@@ -196,11 +232,13 @@ impl Engine {
         match self.checkpoint_or_fail(folder, lock, wanted).await {
             Err(failure) if wanted.origin == Origin::Auto => {
                 // On a full disk even that may fail; the agent's work goes on all the same.
-                if let Err(uncounted) = self.count_failure(folder, lock, &failure) {
+                if let Err(uncounted) = self.count_failure(folder, lock, wanted.trigger, &failure) {
                     tracing::warn!(error = uncounted.message, "a failed checkpoint was not counted");
                 }
-                let warning = format!("no checkpoint was taken: {}", failure.message);
-                Ok(nothing_taken(self.method_of(folder), CheckpointResult::Failed, Some(warning)))
+                Ok(CheckpointOutcome {
+                    method: self.method_of(folder),
+                    ..CheckpointOutcome::failed(&failure)
+                })
             }
             ended => ended,
         }
@@ -214,7 +252,7 @@ impl Engine {
     ) -> Result<CheckpointOutcome, Failure> {
         let began = Instant::now();
         if wanted.origin == Origin::Auto && is_too_soon(folder, wanted.trigger)? {
-            return Ok(nothing_taken(self.method_of(folder), CheckpointResult::TooSoon, None));
+            return Ok(CheckpointOutcome::nothing(self.method_of(folder), CheckpointResult::TooSoon));
         }
         let taken = self.take_checkpoint(folder, lock, wanted).await?;
         if wanted.origin == Origin::Auto && wanted.trigger != Trigger::Interval {
@@ -230,19 +268,29 @@ impl Engine {
             stored_bytes: taken.stored.stored_bytes,
             elapsed_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
             pause_ms: taken.stored.pause_ms,
-            warning: None,
+            warning: taken.stored.changed_meanwhile.map(|path| {
+                let shown = path.display();
+                format!("{shown} has changed while the checkpoint was taken: its files may be of different moments")
+            }),
         })
     }
 
+    /// Counts a checkpoint that failed. A trigger asks again an interval later: what failed slowly must not slow the agent
+    /// down at each of its steps.
     pub(crate) fn count_failure(
         &self,
         folder: &WorkspaceFolder,
         lock: &FolderLock,
+        trigger: Trigger,
         failure: &Failure,
     ) -> Result<(), Failure> {
         let mut slots = folder.slots()?;
         slots.failed += 1;
         slots.last_failure = Some(failure.message.clone());
+        match trigger {
+            Trigger::Interval => slots.last_auto_ms = slots::now_ms(),
+            _ => slots.last_trigger_ms = slots::now_ms(),
+        }
         folder.keep_slots(&slots, lock)
     }
 
@@ -252,7 +300,11 @@ impl Engine {
         if let Some(path) = &request.path {
             super::compare::tree_path(folder.directory(), path)?;
         }
-        if let Some(answer) = client::ask(&folder, Verb::Revert, request).await {
+        // What the watcher has begun goes on, whatever becomes of this process.
+        if !request.preview && client::pid(&folder).is_some() && !self.interrupt.point_of_no_return().make() {
+            return Err(Failure::new(ErrorKind::Interrupted, "interrupted before anything was changed"));
+        }
+        if let Some(answer) = client::ask(&folder, Verb::Revert, request, Duration::MAX).await {
             return answer;
         }
         let lock = folder.lock().await?;
@@ -289,24 +341,6 @@ pub(crate) fn is_too_soon(folder: &WorkspaceFolder, trigger: Trigger) -> Result<
     let since = slots::now_ms().checked_sub(last_ms);
     let interval_ms = folder.settings.auto_interval.saturating_mul(1000);
     Ok(!slots.kept.is_empty() && since.is_some_and(|since| since < interval_ms))
-}
-
-/// The answer to a request of which no checkpoint came.
-pub(crate) fn nothing_taken(
-    method: Method,
-    outcome: CheckpointResult,
-    warning: Option<String>,
-) -> CheckpointOutcome {
-    CheckpointOutcome {
-        outcome,
-        checkpoint: None,
-        method,
-        read_files: 0,
-        stored_bytes: 0,
-        elapsed_ms: 0,
-        pause_ms: None,
-        warning,
-    }
 }
 
 /// The checkpoint that a request is for, if it makes sense.

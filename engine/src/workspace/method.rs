@@ -1,13 +1,14 @@
 //! `method` stores the tree of a checkpoint in the way that the directory allows: by the daemon of the mount that it is, or
 //! by looking at its files.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use store::{
     catalog::lock::Terms,
     content::TenantStore,
     id::{RecordId, SnapshotId},
-    ops::write::snapshot::{self, LockUse},
+    ops::write::snapshot::{self, LockUse, OnChange, can_clone},
+    tree::root_dir::RootDir,
 };
 
 use super::{
@@ -47,6 +48,16 @@ pub(crate) struct StoredTree {
     pub pause_ms: Option<f64>,
     /// The last event of the mount that it has.
     pub last_event: Option<u64>,
+    /// Something that has changed while the directory was read.
+    pub changed_meanwhile: Option<PathBuf>,
+}
+
+/// How a checkpoint of a directory that is no mount is taken.
+fn method_of_directory(folder: &WorkspaceFolder) -> Method {
+    match RootDir::open(folder.directory()) {
+        Ok(root) if can_clone(&root) => Method::Reflink,
+        _ => Method::Directory,
+    }
 }
 
 impl Engine {
@@ -59,7 +70,7 @@ impl Engine {
     pub(crate) fn method_of(&self, folder: &WorkspaceFolder) -> Method {
         match self.workspace_mount(folder) {
             Some(_) => Method::Mount,
-            None => Method::Directory,
+            None => method_of_directory(folder),
         }
     }
 
@@ -106,6 +117,7 @@ impl Engine {
             method: Method::Mount,
             pause_ms: Some(stored.pause_ms),
             last_event: Some(stored.last_event),
+            changed_meanwhile: None,
         })
     }
 
@@ -135,6 +147,8 @@ impl Engine {
             hold_back: None,
             archive: None,
             guess: None,
+            // Whoever works here does not stop for it.
+            on_change: OnChange::TakeAsRead,
             about: record_facts(&self.settings, left_out, wanted, slot),
             lineage,
         };
@@ -148,9 +162,10 @@ impl Engine {
             bytes: report.uncompressed_bytes,
             read_files: report.read_files,
             stored_bytes: report.counts.stored_bytes,
-            method: Method::Directory,
+            method: method_of_directory(folder),
             pause_ms: None,
             last_event: None,
+            changed_meanwhile: report.changed_meanwhile,
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{
-    folder::PREPARED,
+    folder::is_prepared,
     outcome::FileAction,
     session_db::{NewEvent, SessionDb},
 };
@@ -45,9 +45,8 @@ async fn taken(
         let (chronicle, after) = db.position()?;
         let request = MountEventsRequest { chronicle, after, until, limit: PAGE };
         let told = checkpoint::ask_events(live, &request).await?;
-        let is_ours = |event: &MountEvent| {
-            silenced.contains(&event.path) || PREPARED.iter().any(|begin| event.path.starts_with(begin))
-        };
+        let is_ours =
+            |event: &MountEvent| silenced.contains(&event.path) || is_prepared(event.path.as_bytes());
         let events = told.events.into_iter().filter(|event| !is_ours(event)).map(event);
         db.add_up_to(&events.collect::<Vec<_>>(), (told.chronicle, told.last))?;
         if !told.has_more {

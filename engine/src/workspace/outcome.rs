@@ -86,7 +86,11 @@ pub enum Method {
     /// It is a mount of ours: its daemon ends an epoch and stores what has changed since the checkpoint before. Writers wait
     /// only while the epoch ends.
     Mount,
-    /// Unchanged files are looked at, and changed ones are read.
+    /// Unchanged files are looked at, and changed ones are read. One that somebody writes to all the time is cloned first, so
+    /// that it is as it was at one moment.
+    Reflink,
+    /// Unchanged files are looked at, and changed ones are read. One that somebody writes to all the time is taken as it was
+    /// read.
     Directory,
 }
 
@@ -95,6 +99,7 @@ impl Method {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Mount => "mount",
+            Self::Reflink => "reflink",
             Self::Directory => "directory",
         }
     }
@@ -161,6 +166,8 @@ pub enum CheckpointResult {
     TooSoon,
     /// The watcher takes it.
     HandedOver,
+    /// The configuration names the triggers that take checkpoints, and not this one.
+    SwitchedOff,
     /// It failed, and the agent may go on: that is told in `warning`, and counted.
     Failed,
 }

@@ -1,6 +1,11 @@
 //! `queries` answers questions about a workspace, and changes nothing.
 
-use std::{io::Write, os::unix::fs::MetadataExt, path::Path, sync::Arc};
+use std::{
+    io::Write,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
@@ -11,6 +16,7 @@ use store::{
         record::Record,
         tree::{Entry, Kind, TreePath},
     },
+    name::ProfileName,
     ops::read::browse,
     tree::root_dir::RootDir,
 };
@@ -52,6 +58,12 @@ impl Engine {
             manual_max: folder.settings.manual_max,
             checkpoints: checkpoints.collect::<Result<_, _>>()?,
         })
+    }
+
+    /// The profiles and directories of the workspaces that were started directly below a folder and may still be there.
+    pub fn workspaces_below(&self, folder: &Path) -> Result<Vec<(ProfileName, PathBuf)>, Failure> {
+        let started = WorkspaceFolder::started_below(self, folder)?;
+        Ok(started.into_iter().map(|settings| (settings.profile, settings.directory)).collect())
     }
 
     /// What differs between a checkpoint and now.

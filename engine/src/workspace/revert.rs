@@ -2,27 +2,16 @@
 //!
 //! 1. What is about to be overwritten becomes a checkpoint of its own.
 //! 2. The files that differ are written to a folder that is prepared within the workspace, verified and durable.
-//! 3. What the checkpoint does not have is removed, then each file is moved to its place: it is the old one or the new
-//!    one, never a part of either.
-//! 4. Directories get their modes and times, the innermost first.
-//!
-//! Every path is resolved beneath the workspace, and no symbolic link is followed on the way.
+//! 3. If somebody has written to one of the paths meanwhile, there is another checkpoint of that.
+//! 4. [`place`](super::place) puts everything where it belongs. From then on nobody can interrupt it.
 
 use std::{
     collections::{BTreeMap, HashSet},
-    fs::File,
-    io,
     path::PathBuf,
     sync::Arc,
 };
 
-use rustix::{
-    fs::{
-        AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, futimens, mkdirat, renameat,
-        unlinkat,
-    },
-    io::Errno,
-};
+use rustix::fs::{FileType, Mode, OFlags, fstat};
 use store::{
     ErrorKind,
     catalog::records,
@@ -33,15 +22,14 @@ use store::{
     },
     ops::{point_of_no_return::PointOfNoReturn, read::restore},
     progress::Silent,
-    tree::{remove::remove_all, root_dir::RootDir, write::Keeping},
+    tree::{remove::remove_all, root_dir::RootDir, walk::FileState, write::Keeping},
 };
 
 use super::{
     compare::{self, Difference, Scope},
     folder::{FolderLock, PREPARED, WorkspaceFolder, prepared},
-    outcome::{
-        ChangeKind, CheckpointFields, FileAction, Origin, PathKind, RevertAction, RevertOutcome, RevertedPath,
-    },
+    outcome::{CheckpointFields, FileAction, Origin, PathKind, RevertAction, RevertOutcome, RevertedPath},
+    place::{self, broken},
     queries::told,
     request::{RevertRequest, Trigger},
     session_db::{NewEvent, SessionDb},
@@ -104,7 +92,11 @@ impl Engine {
             run_id: String::new(),
             spared: request.of.is_none().then_some(plan.kept.slot),
         };
-        let before = self.take_checkpoint(folder, lock, &wanted).await?;
+        let mut before = self.take_checkpoint(folder, lock, &wanted).await?;
+        let prepared = self.prepare(&tenant, &root, &plan).await?;
+        if plan.differences.iter().any(|found| has_changed(&root, found)) {
+            before = self.take_checkpoint(folder, lock, &wanted).await?;
+        }
         outcome.before = Some(before.kept.fields(db.counts(db.range(before.kept.slot)?)?));
         let full = |difference: &Difference| root.display(&difference.path);
         changed(&plan.differences.iter().map(full).collect::<Vec<_>>());
@@ -112,14 +104,20 @@ impl Engine {
         if let Some(live) = &mount {
             self.take_events(live, &mut db, u64::MAX, &HashSet::new()).await;
         }
-        let carried_out = self.carry_out(&tenant, &root, &plan).await;
+        if !self.interrupt.point_of_no_return().make() {
+            return Err(Failure::new(ErrorKind::Interrupted, "interrupted before anything was changed"));
+        }
+        let (beneath, differences) = (Arc::clone(&root), plan.differences.clone());
+        let placing =
+            tokio::task::spawn_blocking(move || place::place(&beneath, &prepared.name, &differences));
+        let placed = placing.await.map_err(|error| Failure::internal(error.to_string()))?;
         if let Some(live) = &mount {
             let text =
                 |difference: &Difference| String::from_utf8_lossy(difference.path.as_bytes()).into_owned();
             let own = plan.differences.iter().map(text).collect();
             self.take_events(live, &mut db, u64::MAX, &own).await;
         }
-        carried_out?;
+        placed?;
         db.add(&events(&plan, &plan.label))?;
         Ok(outcome)
     }
@@ -157,6 +155,8 @@ impl Engine {
         };
         let (root, key, began_ms) = (Arc::clone(root), *tenant.key(), kept.began_ms);
         let (scope, exclusions) = (scope.clone(), folder.left_out()?);
+        // The checkpoint does not say whether what it left out was there: nothing of that is taken away.
+        let unknown = record.exclusions.clone();
         let has_path = before.keys().any(|path| scope.holds(path));
         let compared = tokio::task::spawn_blocking(move || {
             let before = compare::without(before, &exclusions);
@@ -164,6 +164,7 @@ impl Engine {
             let is_there = after.keys().any(|path| scope.holds(path));
             let mut found = compare::differences(&root, &key, before, after, began_ms)?;
             found.retain(|found| scope.holds(&found.path) || has_path && compare::is_lost_way(found));
+            found.retain(|found| found.before.is_some() || !compare::is_left_out(&found.path, &unknown));
             Ok::<_, Failure>((found, is_there))
         });
         let (differences, is_there) =
@@ -184,7 +185,13 @@ impl Engine {
         Ok(Plan { kept, fields, label, record, differences })
     }
 
-    async fn carry_out(&self, tenant: &TenantStore, root: &Arc<RootDir>, plan: &Plan) -> Result<(), Failure> {
+    /// Writes the files that differ to a folder in the workspace.
+    async fn prepare(
+        &self,
+        tenant: &TenantStore,
+        root: &Arc<RootDir>,
+        plan: &Plan,
+    ) -> Result<Prepared, Failure> {
         let wanted: Vec<TreePath> = plan
             .differences
             .iter()
@@ -192,11 +199,11 @@ impl Engine {
             .map(|found| found.path.clone())
             .collect();
         let id = u64::from_le_bytes(store::id::random());
-        let folder = format!("{}{id:016x}", PREPARED[0]);
+        let prepared = Prepared { root: Arc::clone(root), name: format!("{PREPARED}{id:016x}") };
         if !wanted.is_empty() {
             let request = restore::Request {
                 paths: wanted,
-                target: root.path().join(&folder),
+                target: prepared.path(),
                 force: false,
                 keeping: Keeping { owner: rustix::process::geteuid().is_root(), special: true },
                 threads: threads(),
@@ -205,16 +212,42 @@ impl Engine {
             };
             restore::restore(tenant, &plan.record, &request, Arc::new(Silent)).await?;
         }
-        let (root, differences) = (Arc::clone(root), plan.differences.clone());
-        let done = tokio::task::spawn_blocking(move || {
-            let placed = place(&root, &folder, &differences);
-            let cleared = match root.path().join(&folder).symlink_metadata() {
-                Ok(_) => remove_all(&root.path().join(&folder)).map_err(|error| broken(&folder, &error)),
-                Err(_) => Ok(()),
-            };
-            placed.and(cleared)
-        });
-        done.await.map_err(|error| Failure::internal(error.to_string()))?
+        Ok(prepared)
+    }
+}
+
+/// A folder with what a revert is going to move to its place. It goes when the revert is over, however it ends.
+struct Prepared {
+    root: Arc<RootDir>,
+    name: String,
+}
+
+impl Prepared {
+    fn path(&self) -> PathBuf {
+        self.root.path().join(&self.name)
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        if self.path().symlink_metadata().is_ok()
+            && let Err(error) = remove_all(&self.path())
+        {
+            tracing::warn!(%error, "{} stays until the next revert", self.path().display());
+        }
+    }
+}
+
+/// Whether a file is another than it was when the revert was planned: the checkpoint of what is overwritten may not have it.
+fn has_changed(root: &RootDir, found: &Difference) -> bool {
+    let now = root.open_at(found.path.as_bytes(), OFlags::PATH, Mode::empty()).and_then(|fd| Ok(fstat(fd)?));
+    match (&found.after, now) {
+        (None, now) => now.is_ok_and(|now| FileType::from_raw_mode(now.st_mode).is_file()),
+        (Some(Entry { kind: Kind::File { size, .. }, meta, .. }), Ok(now)) => {
+            let state = FileState::of(&now);
+            (state.size, state.mtime) != (*size, meta.mtime)
+        }
+        (Some(_), _) => false,
     }
 }
 
@@ -275,87 +308,4 @@ fn events(plan: &Plan, checkpoint: &str) -> Vec<NewEvent> {
             size: found.before.as_ref().and_then(compare::size),
         })
         .collect()
-}
-
-fn broken(path: &str, error: &io::Error) -> Failure {
-    Failure::new(ErrorKind::Io, format!("{path} cannot be reverted: {error}"))
-        .hint("what was there before is in the checkpoint `before-restore`; run the same command again")
-}
-
-/// Removes, makes and moves, in an order in which every path has its directory.
-fn place(root: &RootDir, prepared: &str, differences: &[Difference]) -> Result<(), Failure> {
-    let failed = |found: &Difference, error: io::Error| broken(&path::shown(found.path.as_bytes()), &error);
-    // What is not in the checkpoint, or is something else there: the innermost first.
-    for found in differences.iter().rev() {
-        let Some(after) = &found.after else { continue };
-        let is_directory = matches!(after.kind, Kind::Directory);
-        let becomes_directory = found.before.as_ref().map(|before| matches!(before.kind, Kind::Directory));
-        if becomes_directory.is_none() || becomes_directory != Some(is_directory) {
-            remove(root, &found.path, is_directory).map_err(|error| failed(found, error))?;
-        }
-    }
-    for found in differences {
-        let Some(before) = &found.before else { continue };
-        let made = match before.kind {
-            Kind::Directory if found.change == ChangeKind::Metadata => Ok(()),
-            Kind::Directory => make_directory(root, &found.path),
-            _ => move_file(root, prepared, &found.path),
-        };
-        made.map_err(|error| failed(found, error))?;
-    }
-    for found in differences.iter().rev() {
-        if let Some(before) = found.before.as_ref().filter(|before| matches!(before.kind, Kind::Directory)) {
-            finish_directory(root, before).map_err(|error| failed(found, error))?;
-        }
-    }
-    Ok(())
-}
-
-fn parent(root: &RootDir, path: &TreePath) -> io::Result<std::os::fd::OwnedFd> {
-    root.dir(path.parent().unwrap_or_default())
-}
-
-fn remove(root: &RootDir, path: &TreePath, is_directory: bool) -> io::Result<()> {
-    let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-    let dir = match parent(root, path) {
-        Ok(dir) => dir,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    match unlinkat(&dir, path.name(), flags) {
-        // A FIFO or a socket is in it: no checkpoint has those, and none takes them away.
-        Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn make_directory(root: &RootDir, path: &TreePath) -> io::Result<()> {
-    match mkdirat(parent(root, path)?, path.name(), Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn move_file(root: &RootDir, prepared: &str, path: &TreePath) -> io::Result<()> {
-    let mut from = prepared.as_bytes().to_vec();
-    if let Some(parent) = path.parent().filter(|parent| !parent.is_empty()) {
-        from.push(b'/');
-        from.extend_from_slice(parent);
-    }
-    Ok(renameat(root.dir(&from)?, path.name(), parent(root, path)?, path.name())?)
-}
-
-fn finish_directory(root: &RootDir, entry: &Entry) -> io::Result<()> {
-    let dir =
-        File::from(root.open_at(entry.path.as_bytes(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?);
-    fchmod(&dir, Mode::from(entry.meta.mode))?;
-    let time = entry.meta.mtime;
-    futimens(
-        &dir,
-        &Timestamps {
-            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-            last_modification: Timespec { tv_sec: time.seconds, tv_nsec: time.nanos.into() },
-        },
-    )?;
-    Ok(())
 }

@@ -55,8 +55,15 @@ pub(crate) struct SessionDb {
     recent: Option<(u64, RecentEvents)>,
 }
 
-/// The last event of each path, by its number.
-type RecentEvents = HashMap<String, (u64, FileAction)>;
+/// The last event of a path, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LastEvent {
+    pub id: u64,
+    pub action: FileAction,
+}
+
+/// The last event of each path.
+type RecentEvents = HashMap<String, LastEvent>;
 
 fn failed(error: rusqlite::Error) -> Failure {
     Failure::new(ErrorKind::Io, format!("session.db: {error}"))
@@ -142,12 +149,12 @@ impl SessionDb {
             for NewEvent { action, path, size } in events {
                 let size = size.map(|size| size as i64);
                 match next.get(path) {
-                    Some((id, before)) if is_one(*before, *action) => {
-                        update.execute(params![*id as i64, size]).map_err(failed)?;
+                    Some(last) if is_one(last.action, *action) => {
+                        update.execute(params![last.id as i64, size]).map_err(failed)?;
                     }
                     _ => {
                         let id = insert.insert(params![now, action.word(), path, size]).map_err(failed)?;
-                        next.insert(path.clone(), (id.max(0) as u64, *action));
+                        next.insert(path.clone(), LastEvent { id: id.max(0) as u64, action: *action });
                     }
                 }
             }
@@ -162,32 +169,32 @@ impl SessionDb {
     }
 
     /// The last event of each path since the newest checkpoint.
-    pub fn since_checkpoint(&mut self) -> Result<HashMap<String, FileAction>, Failure> {
-        self.recent = None;
-        self.read_recent()?;
-        let recent = self.recent.iter().flat_map(|(_, recent)| recent);
-        Ok(recent.map(|(path, (_, action))| (path.clone(), *action)).collect())
+    pub fn since_checkpoint(&self) -> Result<HashMap<String, LastEvent>, Failure> {
+        let (_, recent) = self.read_since(self.last_stop()?)?;
+        Ok(recent)
     }
 
     fn read_recent(&mut self) -> Result<(), Failure> {
         let stop = self.last_stop()?;
-        if self.recent.as_ref().is_some_and(|(of, _)| *of == stop) {
-            return Ok(());
+        if self.recent.as_ref().is_none_or(|(of, _)| *of != stop) {
+            self.recent = Some(self.read_since(stop)?);
         }
-        let mut found = HashMap::new();
-        {
-            let mut events = self
-                .connection
-                .prepare_cached("SELECT id, action, path FROM fs_events WHERE id > ?1 ORDER BY id")
-                .map_err(failed)?;
-            let mut rows = events.query([stop as i64]).map_err(failed)?;
-            while let Some(row) = rows.next().map_err(failed)? {
-                let (id, action): (i64, String) = (row.get(0).map_err(failed)?, row.get(1).map_err(failed)?);
-                found.insert(row.get(2).map_err(failed)?, (id.max(0) as u64, action_of(&action)));
-            }
-        }
-        self.recent = Some((stop, found));
         Ok(())
+    }
+
+    fn read_since(&self, stop: u64) -> Result<(u64, RecentEvents), Failure> {
+        let mut found = HashMap::new();
+        let mut events = self
+            .connection
+            .prepare_cached("SELECT id, action, path FROM fs_events WHERE id > ?1 ORDER BY id")
+            .map_err(failed)?;
+        let mut rows = events.query([stop as i64]).map_err(failed)?;
+        while let Some(row) = rows.next().map_err(failed)? {
+            let (id, action): (i64, String) = (row.get(0).map_err(failed)?, row.get(1).map_err(failed)?);
+            let last = LastEvent { id: id.max(0) as u64, action: action_of(&action) };
+            found.insert(row.get(2).map_err(failed)?, last);
+        }
+        Ok((stop, found))
     }
 
     /// Tells of a checkpoint. The range of an automatic one begins where that of the automatic one before it ends; the
@@ -197,7 +204,7 @@ impl SessionDb {
         (slot, origin): (u64, Origin),
         name: Option<&str>,
         files_count: u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<u64, Failure> {
         self.connection
             .execute(
                 "INSERT INTO snapshot_events
@@ -209,6 +216,15 @@ impl SessionDb {
                 params![iso(now_ms()), slot as i64, origin.word(), name, files_count as i64],
             )
             .map_err(failed)?;
+        self.recent = None;
+        Ok(self.connection.last_insert_rowid().max(0) as u64)
+    }
+
+    /// Takes away what tells of later checkpoints than that with this row: no slot has come to hold them, since who took
+    /// them was killed. Their events belong to the next one.
+    pub fn forget_checkpoints_after(&mut self, row: Option<u64>) -> Result<(), Failure> {
+        let Some(row) = row else { return Ok(()) };
+        self.connection.execute("DELETE FROM snapshot_events WHERE id > ?1", [row as i64]).map_err(failed)?;
         self.recent = None;
         Ok(())
     }

@@ -59,6 +59,9 @@ pub(crate) struct Slots {
     pub last_trigger_ms: u64,
     /// The record that later checkpoints are compared with.
     pub last_record: Option<RecordId>,
+    /// The number of the row in `session.db` that tells of the checkpoint that was taken last.
+    #[serde(default)]
+    pub last_row: Option<u64>,
     /// What is to be ended in the store.
     pub ending: Vec<Ending>,
     pub failed: u64,

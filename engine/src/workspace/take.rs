@@ -1,7 +1,7 @@
 //! `take` stores a checkpoint: a snapshot with a tag that keeps it, a slot, and a row in `session.db`.
 //!
-//! What a slot held before goes last, and is written down until it is gone: whoever is killed leaves nothing that nobody
-//! would end.
+//! What a slot held before goes last, and is written down until it is gone. So is a new snapshot until a slot holds it.
+//! Whoever is killed leaves nothing that nobody would end.
 
 use std::collections::HashSet;
 
@@ -11,19 +11,16 @@ use store::{
     content::TenantStore,
     format::record::Record,
     id::RecordId,
-    ops::{
-        read::diff::{self, Change, Line},
-        tag,
-    },
+    ops::tag,
 };
 
 use super::{
     folder::{FolderLock, WorkspaceFolder},
     method::StoredTree,
-    outcome::{FileAction, Origin},
-    session_db::{NewEvent, SessionDb},
+    outcome::Origin,
+    session_db::SessionDb,
     slots::{self, Ending, Kept, Slots},
-    wanted::Wanted,
+    wanted::{self, Wanted},
 };
 use crate::{Engine, failure::Failure, names::ActorName};
 
@@ -53,6 +50,7 @@ impl Engine {
         let stored = self.store_checkpoint(folder, &tenant, mount.as_ref(), (wanted, slot), &slots).await?;
         let taken = |kept: Kept, is_new| Taken { kept, is_new, stored: stored.clone() };
         let mut db = SessionDb::open(&folder.session_db())?;
+        db.forget_checkpoints_after(slots.last_row.or((slots.last_serial == 0).then_some(0)))?;
         if let (Some(live), Some(last_event)) = (&mount, stored.last_event) {
             self.take_events(live, &mut db, last_event, &HashSet::new()).await;
         }
@@ -64,14 +62,18 @@ impl Engine {
             folder.keep_slots(&slots, lock)?;
             return Ok(taken(newest, false));
         }
-        let events = self.missed_events(folder, &tenant, &slots, stored.record, &mut db).await?;
+        let told = db.since_checkpoint()?;
+        let events = self.missed_events(folder, &tenant, &slots, &stored, &told).await?;
         let handle = self.checkpoint_handle(folder, &tenant, &wanted.run_id);
         let tag = wanted.name.clone().filter(|_| wanted.origin == Origin::Manual);
         let tag = tag.unwrap_or_else(|| format!("cp-{slot}"));
-        // A record that is current cannot go before it has its tag.
+        // A record that is current cannot go before it has its tag. Whoever is killed before a slot holds it has it ended.
+        let unkept = Ending { record: stored.record, tag: tag.clone() };
+        slots.ending.push(unkept.clone());
+        folder.keep_slots(&slots, lock)?;
         tag::tag(&handle, stored.record, &tag).await?;
         db.add(&events)?;
-        db.add_checkpoint((slot, wanted.origin), wanted.name.as_deref(), stored.files)?;
+        let row = db.add_checkpoint((slot, wanted.origin), wanted.name.as_deref(), stored.files)?;
         let kept = Kept {
             serial: slots.last_serial + 1,
             slot,
@@ -89,6 +91,8 @@ impl Engine {
             files_count: stored.files,
             bytes: stored.bytes,
         };
+        slots.ending.retain(|ending| *ending != unkept);
+        slots.last_row = Some(row);
         slots.last_serial = kept.serial;
         slots.last_record = Some(kept.record);
         if kept.origin == Origin::Auto {
@@ -103,46 +107,6 @@ impl Engine {
         Ok(taken(kept, true))
     }
 
-    /// What differs from the checkpoint before, and no event has told of.
-    async fn missed_events(
-        &self,
-        folder: &WorkspaceFolder,
-        tenant: &TenantStore,
-        slots: &Slots,
-        record: RecordId,
-        db: &mut SessionDb,
-    ) -> Result<Vec<NewEvent>, Failure> {
-        let Some(before) = slots.last_record.filter(|before| *before != record) else {
-            return Ok(Vec::new());
-        };
-        let lineage = folder.lineage();
-        let before = match records::get(tenant, &lineage, before).await {
-            Ok((before, _)) => before,
-            Err(error) => {
-                self.warn(&format!("what changed since the checkpoint before is not known: {error}"));
-                return Ok(Vec::new());
-            }
-        };
-        let (after, _) = records::get(tenant, &lineage, record).await?;
-        let told = db.since_checkpoint()?;
-        let restored: HashSet<&str> = told
-            .iter()
-            .filter(|(_, action)| **action == FileAction::Restored)
-            .filter_map(|(path, _)| path.rsplit_once(" (from cp-").map(|(path, _)| path))
-            .collect();
-        let differing = diff::diff(tenant, &before, &after).await?.lines;
-        let events = differing.iter().filter_map(event);
-        let is_told = |event: &NewEvent| {
-            restored.contains(event.path.as_str())
-                || match told.get(&event.path) {
-                    None => false,
-                    Some(FileAction::Deleted) => event.action == FileAction::Deleted,
-                    Some(_) => event.action != FileAction::Deleted,
-                }
-        };
-        Ok(events.filter(|event| !is_told(event)).collect())
-    }
-
     pub(crate) fn checkpoint_handle(
         &self,
         folder: &WorkspaceFolder,
@@ -151,6 +115,29 @@ impl Engine {
     ) -> LineageHandle {
         let actor = slots::actor_of(self.actor(&ActorName::default()), run_id);
         LineageHandle::new(tenant.clone(), folder.lineage(), actor)
+    }
+
+    /// Has the snapshots ended that a process has stored which was killed before a slot held them.
+    pub(crate) async fn end_lost_checkpoints(
+        &self,
+        folder: &WorkspaceFolder,
+        lock: &FolderLock,
+    ) -> Result<(), Failure> {
+        let tenant = self.tenant_to_change(&folder.settings.profile.tenant).await?;
+        let mut slots = folder.slots()?;
+        let (host, shown) =
+            (self.settings.host_name().unwrap_or_default(), folder.directory().display().to_string());
+        let is_lost = |record: &Record| {
+            record.tags.is_empty()
+                && record.captured_by.host == host
+                && record.labels.get(wanted::DIRECTORY_LABEL) == Some(&shown)
+                && !slots.has_record(record.record)
+        };
+        let live = records::live(&tenant, &folder.lineage()).await?;
+        let lost: Vec<RecordId> = live.iter().filter(|it| is_lost(it)).map(|it| it.record).collect();
+        slots.ending.retain(|ending| !lost.contains(&ending.record));
+        slots.ending.extend(lost.into_iter().map(|record| Ending { record, tag: String::new() }));
+        self.end_checkpoints(folder, lock, &tenant, &mut slots).await.map(|_| ())
     }
 
     /// Ends the snapshots whose slots hold others now. One that somebody reads is tried again the next time.
@@ -216,17 +203,4 @@ fn free_slot(folder: &WorkspaceFolder, slots: &Slots, wanted: &Wanted) -> Result
         }
     }
     slots.next_manual(auto_max, manual_max).ok_or_else(|| slots::full(folder.directory(), manual_max))
-}
-
-/// An event for a line of a diff. Directories have none, and neither has another mode or time.
-fn event(line: &Line) -> Option<NewEvent> {
-    let is_file = |side: &diff::Side| side.kind != "directory";
-    let action = match (line.change, line.before.filter(is_file), line.after.filter(is_file)) {
-        (Change::Metadata, ..) | (_, None, None) => return None,
-        (_, None, Some(_)) => FileAction::Created,
-        (_, Some(_), None) => FileAction::Deleted,
-        (_, Some(_), Some(_)) => FileAction::Modified,
-    };
-    let size = line.after.filter(|_| action != FileAction::Deleted).map(|side| side.size);
-    Some(NewEvent { action, path: String::from_utf8_lossy(line.path.as_bytes()).into_owned(), size })
 }

@@ -1,4 +1,5 @@
-//! `Wanted` is a checkpoint that somebody wants, and what the record of its snapshot says of that.
+//! `Wanted` is a checkpoint that somebody wants: what the record of its snapshot says of that, and what is answered if there
+//! is none.
 
 use std::path::Path;
 
@@ -11,8 +12,14 @@ use store::{
     ops::write::snapshot::About,
 };
 
-use super::{outcome::Origin, request::Trigger};
-use crate::settings::Settings;
+use super::{
+    outcome::{CheckpointOutcome, CheckpointResult, Method, Origin},
+    request::Trigger,
+};
+use crate::{failure::Failure, settings::Settings};
+
+/// The label with the directory that a checkpoint is of.
+pub(crate) const DIRECTORY_LABEL: &str = "workspace";
 
 /// A checkpoint that is wanted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -26,6 +33,28 @@ pub(crate) struct Wanted {
     pub spared: Option<u64>,
 }
 
+impl CheckpointOutcome {
+    /// The answer to a request of which no checkpoint came.
+    pub fn nothing(method: Method, outcome: CheckpointResult) -> Self {
+        Self {
+            outcome,
+            checkpoint: None,
+            method,
+            read_files: 0,
+            stored_bytes: 0,
+            elapsed_ms: 0,
+            pause_ms: None,
+            warning: None,
+        }
+    }
+
+    /// The answer to a trigger whose checkpoint failed: the agent goes on.
+    pub fn failed(failure: &Failure) -> Self {
+        let warning = Some(format!("no checkpoint was taken: {}", failure.message));
+        Self { warning, ..Self::nothing(Method::Directory, CheckpointResult::Failed) }
+    }
+}
+
 /// What the record of a checkpoint says that only pstore knows. `exclusions` are left out of the directory.
 pub(crate) fn record_facts(
     settings: &Settings,
@@ -35,7 +64,7 @@ pub(crate) fn record_facts(
 ) -> About {
     let host = settings.host_name().unwrap_or_default();
     let labels = [
-        ("workspace", directory.display().to_string()),
+        (DIRECTORY_LABEL, directory.display().to_string()),
         ("slot", slot.to_string()),
         ("pool", wanted.origin.word().to_owned()),
         ("name", wanted.name.clone().unwrap_or_default()),

@@ -13,7 +13,7 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -73,6 +73,12 @@ fn serve(mut stream: UnixStream, answer: &dyn Fn(Value) -> Value) -> io::Result<
 
 /// Asks the daemon of a session; waits for as long as it takes.
 pub fn ask(session: &Path, request: &Value) -> io::Result<Value> {
+    ask_within(session, request, Duration::MAX)
+}
+
+/// Asks the daemon of a session, and fails with [`io::ErrorKind::TimedOut`] if it has not answered after `patience`.
+pub fn ask_within(session: &Path, request: &Value, patience: Duration) -> io::Result<Value> {
+    let began = Instant::now();
     let (_folder, path) = short(session)?;
     let mut stream = UnixStream::connect(&path)?;
     stream.set_write_timeout(Some(CONNECT_PATIENCE))?;
@@ -80,12 +86,15 @@ pub fn ask(session: &Path, request: &Value) -> io::Result<Value> {
     bytes.push(b'\n');
     stream.write_all(&bytes)?;
     let mut line = Vec::new();
-    stream.set_read_timeout(Some(LOOK_EVERY))?;
+    stream.set_read_timeout(Some(LOOK_EVERY.min(patience).max(Duration::from_millis(1))))?;
     let mut reader = BufReader::new(stream);
     loop {
         match reader.read_until(b'\n', &mut line) {
             Ok(_) => break,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if began.elapsed() >= patience {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer"));
+                }
                 // One that was killed and does not end never hangs up.
                 if let Ok(info) = SessionDir::read_info::<Info>(session) {
                     release_if_stuck(&info);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     call::Call,
     checkpoint::{self, Checkpoint},
-    page,
+    page::{self, Page},
     tool::{Effect, Tool},
 };
 
@@ -93,11 +93,14 @@ async fn run(call: Call, input: Input) -> Result<Output, Failure> {
         limit: Some(page::limit(input.limit, USUAL, MOST)?),
     };
     let found = call.engine.workspace_changes(&request).await.map_err(checkpoint::advised)?;
+    let more = found.next_offset.map(|offset| offset.to_string());
+    let Page { items, next_cursor } =
+        page::cut(found.changes.into_iter().map(Changed::from), request.offset, u64::MAX);
     Ok(Output {
         total: found.totals.all(),
         counts: found.totals,
         since: found.since.into(),
-        changes: found.changes.into_iter().map(Changed::from).collect(),
-        next_cursor: found.next_offset.map(|offset| offset.to_string()),
+        changes: items,
+        next_cursor: next_cursor.or(more),
     })
 }

@@ -44,6 +44,9 @@ struct Output {
     method: Method,
     /// How long it took.
     elapsed_ms: u64,
+    /// What is not as it should be, though the checkpoint was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
 }
 
 pub(super) fn tool() -> Tool {
@@ -94,7 +97,7 @@ async fn run(call: Call, input: Input) -> Result<Output, Failure> {
         _ => failure,
     })?;
     let Some(fields) = taken.checkpoint else {
-        let why = taken.warning.unwrap_or_else(|| "it is not known why".to_owned());
+        let why = taken.warning.clone().unwrap_or_else(|| "it is not known why".to_owned());
         return Err(Failure::new(ErrorKind::Io, format!("no checkpoint was taken: {why}"))
             .hint("call snapshots_list to see what there is, and try once more"));
     };
@@ -106,5 +109,6 @@ async fn run(call: Call, input: Input) -> Result<Output, Failure> {
         stored_bytes: taken.stored_bytes,
         method: taken.method,
         elapsed_ms: taken.elapsed_ms,
+        warning: taken.warning,
     })
 }

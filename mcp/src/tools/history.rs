@@ -39,7 +39,7 @@ struct Input {
 struct Output {
     /// How many checkpoints have another version of it than the one before.
     versions_total: u64,
-    /// How many times something happened to it.
+    /// How many times something happened to it; of more than 200 only those are counted.
     events_total: u64,
     /// The path from the top of the workspace.
     path: String,
@@ -133,12 +133,12 @@ async fn run(call: Call, input: Input) -> Result<Output, Failure> {
         .filter(|version| version.checkpoint.is_none() || is_new(version))
         .collect();
     let versions_total = told.iter().filter(|version| version.checkpoint.is_some()).count() as u64;
-    let Page { items, next_cursor } = page::page(told, offset, limit);
+    let Page { items, next_cursor } = page::page(told.into_iter().map(Version::from), offset, limit);
     Ok(Output {
         versions_total,
         events_total: found.events.len() as u64,
         path: found.path,
-        versions: items.into_iter().map(Version::from).collect(),
+        versions: items,
         next_cursor,
         recent_events: found.events.into_iter().take(EVENTS_TOLD).map(Event::from).collect(),
     })

@@ -62,14 +62,15 @@ async fn run(call: Call, input: Input) -> Result<Output, Failure> {
     let known = checkpoint::all(&call).await?;
     let total = known.checkpoints.len() as u64;
     let manual = known.checkpoints.iter().filter(|fields| fields.origin == Origin::Manual).count() as u64;
-    let Page { items, next_cursor } = page::page(known.checkpoints, offset, limit);
+    let Page { items, next_cursor } =
+        page::page(known.checkpoints.into_iter().map(Checkpoint::from), offset, limit);
     Ok(Output {
         total,
         manual,
         manual_max: known.manual_max,
         auto: total - manual,
         auto_max: known.auto_max,
-        checkpoints: items.into_iter().map(Checkpoint::from).collect(),
+        checkpoints: items,
         next_cursor,
     })
 }

@@ -121,7 +121,7 @@ async fn run(call: Call, input: Input) -> Result<Output, Failure> {
     let note = note(&done, &input);
     let RevertOutcome { reverted, checkpoint, before, restored, removed, paths } = done;
     let total = paths.len() as u64;
-    let Page { items, next_cursor } = page::page(paths, offset, limit);
+    let Page { items, next_cursor } = page::page(paths.into_iter().map(Reverted::from), offset, limit);
     Ok(Output {
         reverted,
         restored,
@@ -129,7 +129,7 @@ async fn run(call: Call, input: Input) -> Result<Output, Failure> {
         checkpoint: checkpoint.into(),
         undo: before.map(Checkpoint::from),
         more_paths: total.saturating_sub(offset + items.len() as u64),
-        paths: items.into_iter().map(Reverted::from).collect(),
+        paths: items,
         next_cursor: next_cursor.filter(|_| input.preview),
         note,
     })

@@ -1,8 +1,9 @@
 //! These tests fill the pools with checkpoints, and take files back from them.
 
-use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path};
 
 use serde_json::json;
+use tests::tree::noise;
 
 use crate::fixture::{COUNTS, Desk, tree};
 
@@ -226,4 +227,50 @@ fn the_history_of_a_path_and_the_diff_of_a_text_are_told() {
     desk.write("main.py", "one\ntwo\nthree\n");
     let text = desk.text("workspace changes", &["--diff"]);
     assert!(text.contains("-2\n+two\n"), "{text}");
+}
+
+#[test]
+fn a_collection_takes_what_no_slot_holds_and_nothing_else() {
+    let desk = Desk::new();
+    let write = |seed| fs::write(desk.project.join("large"), noise(2 << 20, seed)).unwrap();
+    let stored = || bytes_below(&desk.folder.path().join("store"));
+    write(1);
+    desk.start(&["--auto-interval", "1", "--auto-max", "2"]);
+    write(2);
+    desk.run("checkpoint", &["--name", "kept"]);
+    write(3);
+    desk.run("checkpoint", &["--name", "deleted"]);
+    for seed in [4, 5, 6] {
+        write(seed);
+        desk.automatic();
+    }
+    let collect = || {
+        for _ in 0..2 {
+            desk.host.succeed(["gc", "acme", "--grace", "0"]);
+        }
+    };
+    collect();
+    let before = stored();
+    desk.run("workspace delete", &["deleted"]);
+    collect();
+    assert!(stored() + (1 << 20) <= before, "{} of {before} bytes", stored());
+    // The ring has the last two, and the named one is kept.
+    for (checkpoint, seed) in [("kept", 2), ("cp-0", 5), ("cp-1", 6)] {
+        let listed = desk.run("workspace list", &[]);
+        let slots = listed["checkpoints"].as_array().unwrap();
+        assert!(
+            slots.iter().any(|one| one["checkpoint"] == checkpoint || one["name"] == checkpoint),
+            "{listed:#}"
+        );
+        let target = desk.folder.path().join(checkpoint);
+        let made = desk.run("workspace fork", &[target.to_str().unwrap(), "--from", checkpoint]);
+        assert_eq!(made["files"], 1);
+        assert_eq!(fs::read(target.join("large")).unwrap(), noise(2 << 20, seed), "{checkpoint}");
+    }
+    desk.host.verify("acme/agent-7", &["--chrome-major", "65535"]);
+}
+
+fn bytes_below(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| if path.is_dir() { bytes_below(&path) } else { path.metadata().unwrap().len() }).sum()
 }

@@ -141,9 +141,14 @@ impl Desk {
         self.check_db();
     }
 
-    pub fn db(&self) -> Connection {
+    /// Where the host keeps the slots and the events.
+    pub fn state(&self) -> PathBuf {
         let status = self.run("workspace status", &[]);
-        Connection::open(status["session_db"].as_str().unwrap()).unwrap()
+        Path::new(status["session_db"].as_str().unwrap()).parent().unwrap().to_owned()
+    }
+
+    pub fn db(&self) -> Connection {
+        Connection::open(self.state().join("session.db")).unwrap()
     }
 
     pub fn check_db(&self) {

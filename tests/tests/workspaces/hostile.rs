@@ -2,7 +2,10 @@
 
 use std::{fs, os::unix::fs::symlink};
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::{
+    fs::{CWD, FileType, Mode, mknodat},
+    process::{Signal, kill_process},
+};
 
 use crate::fixture::{Desk, tree, until};
 
@@ -64,4 +67,28 @@ fn a_flood_of_files_is_seen_whole() {
     desk.run("workspace revert", &["--all", "--to", "cp-0"]);
     assert!(tree(&desk.project).is_empty());
     desk.check_db();
+}
+
+#[test]
+fn what_the_kernel_had_no_room_for_is_seen_by_the_next_checkpoint() {
+    let room = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    let count = room.trim().parse::<usize>().unwrap() + 500;
+    let desk = Desk::new();
+    desk.watch(&["--auto-interval", "604800"]);
+    let watcher = desk.watcher().unwrap();
+    let told = |action: &str| desk.run("workspace events", &["--limit", "1"])["counts"][action].clone();
+    kill_process(watcher, Signal::STOP).unwrap();
+    for number in 0..count {
+        fs::write(desk.project.join(number.to_string()), "").unwrap();
+    }
+    kill_process(watcher, Signal::CONT).unwrap();
+    until(|| told("created").as_u64().unwrap() > 0);
+    assert_ne!(told("created"), count, "the kernel had room for all");
+    // A file that nobody was told of is written to: that it is new is told all the same.
+    desk.write(&(count - 1).to_string(), "more");
+    until(|| told("modified") == 1);
+    let taken = desk.run("checkpoint", &["--name", "flood"]);
+    assert_eq!(taken["checkpoint"]["files_count"], count);
+    assert_eq!((told("created"), told("modified")), (count.into(), 1.into()));
+    desk.kill_watcher();
 }

@@ -2,11 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod busy;
 mod checkpoints;
 mod fixture;
 mod hostile;
 mod ignore_files;
+mod killed;
 mod model;
 mod mounted;
 mod refusals;
+mod reverts;
+mod triggers;
 mod watcher;

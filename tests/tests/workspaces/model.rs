@@ -4,7 +4,9 @@ use std::{
     collections::BTreeMap,
     fs,
     os::unix::fs::{PermissionsExt, symlink},
-    path::PathBuf,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
 use crate::fixture::{Desk, Node, tree};
@@ -41,9 +43,9 @@ fn play(desk: &Desk) {
     let mut before = tree(&desk.project);
     for round in 0..rounds {
         for _ in 0..random.below(8) {
-            work(desk, &mut random);
+            work(&desk.project, &mut random);
         }
-        match random.below(6) {
+        match random.below(8) {
             0 | 1 => {
                 let name = format!("round-{round}");
                 desk.run("checkpoint", &["--name", &name]);
@@ -66,6 +68,23 @@ fn play(desk: &Desk) {
                 let found = tree(&desk.project);
                 assert_eq!(found.get(path), Some(node), "seed {seed}, round {round}: {path:?} of {name}");
             }
+            5 if !taken.is_empty() => {
+                let at = random.below(taken.len() as u64) as usize;
+                let (name, expected) = taken.iter().nth(at).unwrap();
+                check_fork(desk, (round, name.as_str()), expected, &mut random, seed);
+            }
+            6 if !taken.is_empty() => {
+                // Who watches is killed while it gives everything back; the command sees to the rest.
+                let at = random.below(taken.len() as u64) as usize;
+                let (name, expected) = taken.iter().nth(at).unwrap();
+                let project = desk.project.to_str().unwrap();
+                let running = desk.host.start(["workspace", "revert", project, "--all", "--to", name]);
+                thread::sleep(Duration::from_millis(random.below(60)));
+                desk.kill_watcher();
+                let ended = running.wait();
+                assert_eq!(ended.code, Some(0), "seed {seed}, round {round}: {ended:#?}");
+                assert_eq!(&tree(&desk.project), expected, "seed {seed}, round {round}: {name}");
+            }
             _ => {
                 desk.kill_watcher();
                 if random.below(2) == 0 {
@@ -76,6 +95,23 @@ fn play(desk: &Desk) {
     }
     desk.check_db();
     desk.host.verify("acme/agent-7", &[]);
+}
+
+/// A fork has the tree of its checkpoint, and what is done there is given back there.
+fn check_fork(desk: &Desk, (round, from): (u64, &str), expected: &Tree, random: &mut Random, seed: u64) {
+    let place = desk.folder.path().join(format!("fork-{round}"));
+    let target = place.to_str().unwrap();
+    desk.run("workspace fork", &[target, "--from", from]);
+    assert_eq!(&tree(&place), expected, "seed {seed}, round {round}: a fork of {from}");
+    for _ in 0..4 {
+        work(&place, random);
+    }
+    let tried = tree(&place);
+    desk.host.succeed(["checkpoint", target, "--name", "tried"]);
+    desk.host.succeed(["workspace", "revert", target, "--all", "--to", "cp-0"]);
+    assert_eq!(&tree(&place), expected, "seed {seed}, round {round}");
+    desk.host.succeed(["workspace", "revert", target, "--all", "--to", "tried"]);
+    assert_eq!(tree(&place), tried, "seed {seed}, round {round}");
 }
 
 /// Every file that came, went or has other bytes since the checkpoint before was told of since then.
@@ -101,10 +137,10 @@ fn check_events(desk: &Desk, before: &Tree, now: &Tree, seed: u64) {
 }
 
 /// Does something to some path, as far as it can be done.
-fn work(desk: &Desk, random: &mut Random) {
+fn work(root: &Path, random: &mut Random) {
     let name = |random: &mut Random| {
         let parts: Vec<String> = (0..=random.below(3)).map(|_| format!("n{}", random.below(4))).collect();
-        desk.project.join(parts.join("/"))
+        root.join(parts.join("/"))
     };
     let path = name(random);
     let content = vec![b'a' + random.below(26) as u8; random.below(100_000) as usize];

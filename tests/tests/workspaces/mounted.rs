@@ -193,3 +193,37 @@ fn a_mount_that_was_mounted_anew_is_no_workspace_until_it_is_started() {
     assert_eq!(desk.read("file"), "1");
     assert_eq!(desk.run("checkpoint", &["--name", "on"])["method"], "mount");
 }
+
+#[test]
+fn a_watcher_ends_with_the_mount_that_it_watches() {
+    let desk = Desk::mounted("acme/agent-7", 65535);
+    desk.write("file", "1");
+    desk.watch(&["--auto-interval", "604800"]);
+    let watcher = desk.watcher().unwrap();
+    desk.run("unmount", &["--keep"]);
+    until(|| rustix::process::test_kill_process(watcher).is_err());
+}
+
+#[test]
+fn a_checkpoint_of_a_mount_that_writes_back_late_has_what_was_written() {
+    let desk = Desk::new();
+    let project = desk.project.to_str().unwrap().to_owned();
+    desk.mount_words(&["acme/agent-7", &project, "--chrome-major", "65535", "--writeback"]);
+    desk.start(&[]);
+    let mut open = fs::File::create(desk.project.join("open")).unwrap();
+    for at in 0..3 {
+        desk.write("closed", &format!("closed {at}"));
+        std::io::Write::write_all(&mut open, format!("open {at}\n").as_bytes()).unwrap();
+        let before = tree(&desk.project);
+        let name = format!("late-{at}");
+        desk.run("checkpoint", &["--name", &name]);
+        let target = desk.folder.path().join(&name);
+        let place = target.to_str().unwrap();
+        desk.host.succeed(["restore", &format!("acme/agent-7@{name}"), place, "--chrome-major", "65535"]);
+        let content = |root: &std::path::Path| {
+            (fs::read(root.join("open")).unwrap(), fs::read(root.join("closed")).unwrap())
+        };
+        assert_eq!(content(&target), content(&desk.project));
+        assert_eq!(tree(&target).len(), before.len());
+    }
+}

@@ -72,6 +72,7 @@ pub async fn store(
         hold_back: None,
         archive: None,
         guess: None,
+        on_change: snapshot::OnChange::Refuse,
         about,
     };
     Ok(snapshot::snapshot(tenant, &request, engine.progress(), engine.interrupt.raised()).await?)

@@ -1,11 +1,11 @@
 //! `client` finds the watcher of a workspace, and asks it.
 
-use std::{fs, io::ErrorKind as IoKind, path::Path};
+use std::{fs, io, time::Duration};
 
 use fuse::mount::control;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use store::{ErrorKind, format::WRITER};
 
 use crate::{
@@ -64,25 +64,30 @@ pub(crate) fn end(pid: u32) -> Result<(), Failure> {
     }
 }
 
-/// Has the watcher carry out a request; `None` if there is none that answers.
+/// Has the watcher carry out a request; `None` if there is none that answers. One that is there and has not answered after
+/// `patience` is a failure.
 pub(crate) async fn ask<T: SentOutcome + Outcome>(
     folder: &WorkspaceFolder,
     verb: Verb,
     request: &impl Serialize,
+    patience: Duration,
 ) -> Option<Result<T, Failure>> {
-    pid(folder)?;
+    let pid = pid(folder)?;
     let call = json!({ "writer": WRITER, "verb": verb, "request": request });
     let path = folder.path.clone();
-    let asked = tokio::task::spawn_blocking(move || asked(&path, &call)).await.ok()?;
-    asked.map(call::received)
-}
-
-fn asked(folder: &Path, call: &Value) -> Option<Value> {
-    match control::ask(folder, call) {
-        Ok(answer) => Some(answer),
-        Err(error) if error.kind() == IoKind::UnexpectedEof => None,
+    let asked =
+        tokio::task::spawn_blocking(move || control::ask_within(&path, &call, patience)).await.ok()?;
+    match asked {
+        Ok(answer) => Some(call::received(answer)),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            let message = format!("the watcher, process {pid}, does not answer");
+            let hint = format!("`kill -9 {pid}` loses nothing, and `pstore workspace start` begins another");
+            Some(Err(Failure::new(ErrorKind::Unavailable, message).hint(hint)))
+        }
         Err(error) => {
-            tracing::info!(%error, "the watcher does not answer");
+            if error.kind() != io::ErrorKind::UnexpectedEof {
+                tracing::info!(%error, "the watcher does not answer");
+            }
             None
         }
     }

@@ -22,7 +22,7 @@ use store::{ErrorKind, tree::root_dir::RootDir};
 use crate::{
     failure::Failure,
     workspace::{
-        folder::PREPARED,
+        folder::is_prepared,
         outcome::FileAction,
         session_db::{NewEvent, SessionDb},
     },
@@ -309,9 +309,4 @@ impl InotifyWatch {
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         is_file.then(|| stat.st_size.max(0) as u64)
     }
-}
-
-/// Whether a path is one that a revert prepares.
-fn is_prepared(path: &[u8]) -> bool {
-    PREPARED.iter().any(|begin| path.starts_with(begin.as_bytes()))
 }

@@ -18,7 +18,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use fuse::mount::control;
@@ -29,12 +29,15 @@ use rustix::{
 };
 use serde_json::{Value, json};
 use store::ErrorKind;
-use tokio::{runtime::Handle, sync::mpsc};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, mpsc},
+};
 
 use self::{client::Verb, inotify::InotifyWatch};
 use super::{
     folder::WorkspaceFolder,
-    life::{is_too_soon, nothing_taken, wanted_of},
+    life::{is_too_soon, wanted_of},
     outcome::{CheckpointOutcome, CheckpointResult, Method, Origin, RevertOutcome, WorkspaceOutcome},
     request::{CheckpointRequest, RevertRequest, StartRequest, Trigger},
     session_db::SessionDb,
@@ -88,6 +91,8 @@ struct Shared {
     /// An automatic checkpoint waits for its turn.
     is_handed: AtomicBool,
     is_over: AtomicBool,
+    /// Told when the workspace is not there any more.
+    gone: Notify,
 }
 
 impl Engine {
@@ -108,6 +113,7 @@ impl Engine {
             hand_over,
             is_handed: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
+            gone: Notify::new(),
         });
         let (answering, runtime) = (Arc::clone(&shared), Handle::current());
         let answer = Arc::new(move |call: Value| runtime.block_on(answering.answer(call)));
@@ -140,8 +146,8 @@ impl Watching {
         self.shared.folder.path.join("log")
     }
 
-    /// Takes the automatic checkpoints until this process is told to end, or the directory is gone. What has changed by
-    /// then is in a last one.
+    /// Takes the automatic checkpoints until this process is told to end, or the workspace is not there any more: its
+    /// directory has gone, or is another. What has changed by then is in a last one.
     pub async fn until_done(mut self) {
         let mut told_to_end = std::pin::pin!(signals::told_to_end());
         loop {
@@ -152,10 +158,9 @@ impl Watching {
                     self.shared.is_handed.store(false, Ordering::SeqCst);
                     self.shared.take_automatic(&wanted, false).await;
                 }
+                () = self.shared.gone.notified() => return,
                 () = tokio::time::sleep(self.shared.until_due()) => {
-                    if !self.shared.folder.directory().is_dir() {
-                        tracing::warn!("the directory is gone");
-                        self.shared.is_over.store(true, Ordering::SeqCst);
+                    if self.shared.is_gone() {
                         return;
                     }
                     self.shared.take_automatic(&automatic(Trigger::Interval, ""), false).await;
@@ -183,7 +188,13 @@ fn live(folder: &WorkspaceFolder) -> Result<File, Failure> {
     let path = folder.path.join(client::PID);
     let failed = |error: std::io::Error| Failure::new(ErrorKind::Io, format!("{}: {error}", path.display()));
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+    let began = Instant::now();
+    while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        // Whoever looks whether somebody watches has the lock for a moment.
+        if began.elapsed() < LOOK_EVERY {
+            thread::sleep(Duration::from_millis(5));
+            continue;
+        }
         let shown = folder.directory().display();
         return Err(Failure::new(ErrorKind::InUse, format!("{shown} is watched already"))
             .hint(format!("`pstore workspace stop {shown}` ends the watcher")));
@@ -220,11 +231,23 @@ impl Shared {
     fn ask_mount(&self, live: &LiveMount) {
         while !self.is_over.load(Ordering::SeqCst) {
             thread::sleep(LOOK_EVERY);
+            if self.is_gone() {
+                self.gone.notify_one();
+                return;
+            }
             let Ok(Some(_lock)) = self.folder.try_lock() else { continue };
             let Ok(mut db) = SessionDb::open(&self.folder.session_db()) else { continue };
             let none = HashSet::new();
             self.runtime.block_on(self.engine.take_events(live, &mut db, u64::MAX, &none));
         }
+    }
+
+    /// Whether the workspace is not there any more; then it is over.
+    fn is_gone(&self) -> bool {
+        let Err(failure) = self.folder.require_same() else { return false };
+        tracing::warn!("there is nothing to watch any more: {}", failure.message);
+        self.is_over.store(true, Ordering::SeqCst);
+        true
     }
 
     /// Writes down what the kernel has told so far.
@@ -238,8 +261,10 @@ impl Shared {
     /// How long until the next automatic checkpoint.
     fn until_due(&self) -> Duration {
         let last = self.folder.slots().map(|slots| slots.last_auto_ms).unwrap_or_else(|_| slots::now_ms());
-        let due = last.saturating_add(self.folder.settings.auto_interval.saturating_mul(1000));
-        Duration::from_millis(due.saturating_sub(slots::now_ms())).max(TOGETHER)
+        let interval_ms = self.folder.settings.auto_interval.saturating_mul(1000);
+        let due = last.saturating_add(interval_ms);
+        // A clock that was set back does not put it off for longer than that.
+        Duration::from_millis(due.saturating_sub(slots::now_ms()).min(interval_ms)).max(TOGETHER)
     }
 
     /// Takes an automatic checkpoint; whatever goes wrong is counted, and the watcher goes on.
@@ -251,19 +276,21 @@ impl Shared {
                 true => self.engine.take_checkpoint(&self.folder, &lock, wanted).await.map(|_| ()),
                 false => {
                     let outcome = self.engine.checkpoint_here(&self.folder, &lock, wanted).await?;
-                    if let Some(warning) = outcome.warning {
-                        tracing::warn!("{warning}");
-                        // The next one is due an interval later, and not at once.
-                        let mut slots = self.folder.slots()?;
-                        slots.last_auto_ms = slots::now_ms();
-                        self.folder.keep_slots(&slots, &lock)?;
+                    match (outcome.outcome, outcome.warning) {
+                        // Where not even that can be counted, it is due again at once.
+                        (CheckpointResult::Failed, warning) => {
+                            Err(Failure::new(ErrorKind::Io, warning.unwrap_or_default()))
+                        }
+                        (_, warning) => {
+                            warning.into_iter().for_each(|warning| tracing::info!("{warning}"));
+                            Ok(())
+                        }
                     }
-                    Ok(())
                 }
             }
         };
         if let Err(failure) = taken.await {
-            tracing::warn!(error = %failure.message, "no checkpoint was taken");
+            tracing::warn!("{}", failure.message);
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
@@ -287,11 +314,11 @@ impl Shared {
             return self.engine.checkpoint_here(&self.folder, &lock, &wanted).await;
         }
         if is_too_soon(&self.folder, wanted.trigger)? || self.is_handed.swap(true, Ordering::SeqCst) {
-            return Ok(nothing_taken(self.method(), CheckpointResult::TooSoon, None));
+            return Ok(CheckpointOutcome::nothing(self.method(), CheckpointResult::TooSoon));
         }
         match self.hand_over.try_send(wanted) {
-            Ok(()) => Ok(nothing_taken(self.method(), CheckpointResult::HandedOver, None)),
-            Err(_) => Ok(nothing_taken(self.method(), CheckpointResult::TooSoon, None)),
+            Ok(()) => Ok(CheckpointOutcome::nothing(self.method(), CheckpointResult::HandedOver)),
+            Err(_) => Ok(CheckpointOutcome::nothing(self.method(), CheckpointResult::TooSoon)),
         }
     }
 

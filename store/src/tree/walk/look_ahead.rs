@@ -191,10 +191,17 @@ impl<'a> LookAhead<'a> {
 
     fn list(&self, folder: usize, path: TreePath) -> Result<()> {
         let shown = || self.root.display(&path);
-        let dir = self
-            .root
-            .open_at(path.as_bytes(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
-            .at("cannot open the directory", shown())?;
+        let dir = match self.root.open_at(path.as_bytes(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
+        {
+            // It went away, or became something else, after it was found.
+            Err(error) if !path.is_root() && is_gone(&error) => {
+                if let Some(folder) = self.state.lock().folders.get_mut(&folder) {
+                    folder.is_listed = true;
+                }
+                return Ok(());
+            }
+            opened => opened.at("cannot open the directory", shown())?,
+        };
         let mut memory = Vec::with_capacity(32 << 10);
         let mut listing = RawDir::new(&dir, memory.spare_capacity_mut());
         let mut names: Vec<Box<[u8]>> = Vec::new();
@@ -268,8 +275,10 @@ impl<'a> LookAhead<'a> {
         let (mut file, mut xattrs) = (None, Vec::new());
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
-                xattrs = xattrs::of_name(dir, path.name())
-                    .at("cannot read the extended attributes of", shown())?;
+                xattrs = match xattrs::of_name(dir, path.name()) {
+                    Err(error) if is_gone(&error.into()) => return Ok(None),
+                    found => found.at("cannot read the extended attributes of", shown())?,
+                };
                 Kind::Directory
             }
             FileType::RegularFile => {
@@ -278,7 +287,10 @@ impl<'a> LookAhead<'a> {
                 Kind::File { size: found.state.size, extents: Vec::new() }
             }
             FileType::Symlink => {
-                let target = readlinkat(dir, path.name(), Vec::new()).at("cannot read the link", shown())?;
+                let target = match readlinkat(dir, path.name(), Vec::new()) {
+                    Err(Errno::NOENT | Errno::INVAL) => return Ok(None),
+                    found => found.at("cannot read the link", shown())?,
+                };
                 Kind::Symlink { target: target.into_bytes() }
             }
             other => {
@@ -289,6 +301,12 @@ impl<'a> LookAhead<'a> {
         let entry = Entry { meta: meta(&stat, xattrs), kind, path };
         Ok(Some(Looked { entry, file, folder: None }))
     }
+}
+
+/// Whether there is nothing any more, or something else.
+fn is_gone(error: &std::io::Error) -> bool {
+    let gone = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP];
+    error.raw_os_error().is_some_and(|code| gone.contains(&Errno::from_raw_os_error(code)))
 }
 
 fn joined(path: &TreePath, name: &[u8]) -> Result<TreePath> {

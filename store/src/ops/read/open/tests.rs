@@ -79,6 +79,7 @@ impl Desk {
             hold_back: None,
             archive: None,
             guess: None,
+            on_change: snapshot::OnChange::Refuse,
             about: About {
                 captured_by: CapturedBy {
                     host: String::new(),

@@ -2,8 +2,10 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
+    ffi::OsStr,
     io::{self, BufWriter, Write},
-    path::Path,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -21,6 +23,7 @@ use crate::{
     id::{ChunkId, SnapshotId},
     ops::write::tree_cutter::TreeCutter,
     tree::{
+        read,
         read_log::{ReadFile, ReadLog, ReadLogReader},
         stat_cache::{StatCacheReader, StatCacheWriter},
         stat_trust::StatTrust,
@@ -87,7 +90,13 @@ impl Captured {
     /// The same, but files that were not read have neither extents nor extended attributes.
     fn states(&self) -> Entries<'_> {
         let runs = [&self.reads.runs[0], &self.reads.runs[1]].map(ReadLog::files);
-        Entries { log: self.plan.log.entries(), known: None, runs, again: &self.reads.again }
+        Entries {
+            log: self.plan.log.entries(),
+            known: None,
+            runs,
+            again: &self.reads.again,
+            gone: HashSet::new(),
+        }
     }
 
     /// The tree. Segments that the base has are referred to as they are there.
@@ -115,7 +124,11 @@ impl Captured {
                     let again = self.reads.again.get(&entry.path).cloned();
                     read_again += usize::from(again.is_some());
                     let (file, round) = again.unwrap_or(read);
-                    Edit::Put(Taken::read(entry.clone(), file, round))
+                    let taken = Taken::read(entry.clone(), file, round);
+                    if taken.is_gone() {
+                        return Ok(None);
+                    }
+                    Edit::Put(taken)
                 }
             });
         }
@@ -191,6 +204,11 @@ impl Taken {
         Self { entry, file: Some((seen.state, Some(round))) }
     }
 
+    /// Whether it is a file that went away before it was read.
+    fn is_gone(&self) -> bool {
+        self.file.as_ref().is_some_and(|(state, _)| read::is_gone(state))
+    }
+
     /// The state of a file is remembered only if that tells whether it has changed.
     fn remember<W: Write>(&self, writer: &mut StatCacheWriter<W>, rounds: &[StatTrust]) -> io::Result<()> {
         let Some((state, round)) = &self.file else { return writer.push_other(&self.entry) };
@@ -224,14 +242,33 @@ pub(super) struct Entries<'a> {
     known: Option<StatCacheReader<FromStart<'a>>>,
     runs: [ReadLogReader<'a>; 2],
     again: &'a BTreeMap<TreePath, (ReadFile, usize)>,
+    /// Files that went away before they were read.
+    gone: HashSet<TreePath>,
 }
 
 impl Iterator for Entries<'_> {
     type Item = Result<Taken>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let logged = self.log.next()?;
-        Some(logged.and_then(|logged| self.take(logged)))
+        loop {
+            let logged = self.log.next()?;
+            let taken = match logged.and_then(|logged| self.take(logged)) {
+                Ok(taken) => taken,
+                Err(error) => return Some(Err(error)),
+            };
+            if taken.is_gone() {
+                self.gone.insert(taken.entry.path);
+                continue;
+            }
+            // Its content went with the name under which it would have been read.
+            if let Kind::HardLink { target } = &taken.entry.kind
+                && self.gone.contains(target)
+            {
+                let path = PathBuf::from(OsStr::from_bytes(taken.entry.path.as_bytes()));
+                return Some(Err(Error::SourceChanged { path, attempts: 1 }));
+            }
+            return Some(Ok(taken));
+        }
     }
 }
 

@@ -21,9 +21,14 @@ mod source;
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use crate::{
     Error, ErrorKind, Result,
@@ -48,6 +53,7 @@ use crate::{
     tree::walk::Skipped,
 };
 
+pub use crate::tree::read::{OnChange, can_clone};
 pub use examine::{Examined, Examiner, HoldBack, TreeFiles};
 use held_or_own_lock::HeldOrOwnLock;
 use plan::CapturePlan;
@@ -57,6 +63,8 @@ use tokio::sync::OnceCell;
 /// How often a capture is started again: because a collection revoked the write, or
 /// because the directory changed under it.
 const ATTEMPTS: u32 = 3;
+/// The same, of a directory whose files are taken as they are read.
+const ATTEMPTS_AS_READ: u32 = 10;
 
 /// The directory to capture, and the facts to write into its record.
 #[derive(Clone, Debug)]
@@ -90,6 +98,8 @@ pub struct Request {
     pub archive: Option<publish::PublishJob>,
     /// Guesses the first reads, where no mount has shown them; without it, chunks are not ordered by them.
     pub guess: Option<Guess>,
+    /// What becomes of a directory that somebody writes to whenever it is captured.
+    pub on_change: OnChange,
     /// The caller's part of the record.
     pub about: About,
 }
@@ -173,6 +183,8 @@ pub struct Report {
     pub uncompressed_bytes: u64,
     /// The entries that were left out.
     pub skipped: Skipped,
+    /// Something in the directory that has changed while it was captured: the files may be of different moments.
+    pub changed_meanwhile: Option<PathBuf>,
     /// Files that kept their chunks without being read.
     pub reused_files: u64,
     /// Files that were read.
@@ -220,6 +232,7 @@ impl Report {
             counts,
             uncompressed_bytes: record.uncompressed_size_bytes,
             skipped: Skipped::default(),
+            changed_meanwhile: None,
             reused_files: 0,
             read_files: 0,
             index: IndexUse::default(),
@@ -249,7 +262,15 @@ pub async fn snapshot(
 ) -> Result<Report> {
     let started = Instant::now();
     let handle = LineageHandle::new(store.clone(), request.lineage.clone(), request.actor.clone());
-    let capture = Capture { store, request, progress, handle, right: OnceCell::new() };
+    let capture = Capture {
+        store,
+        request,
+        progress,
+        handle,
+        right: OnceCell::new(),
+        takes_as_read: AtomicBool::new(false),
+        changed_meanwhile: Mutex::default(),
+    };
     let ended = tokio::select! {
         ended = capture.until_done() => ended,
         () = stop => Err(Error::Interrupted),
@@ -257,7 +278,8 @@ pub async fn snapshot(
     if let Some(right) = capture.right.into_inner() {
         right.give_back().await;
     }
-    Ok(Report { elapsed: started.elapsed(), ..ended? })
+    let changed_meanwhile = capture.changed_meanwhile.into_inner();
+    Ok(Report { elapsed: started.elapsed(), changed_meanwhile, ..ended? })
 }
 
 struct Capture<'a> {
@@ -267,6 +289,10 @@ struct Capture<'a> {
     handle: LineageHandle,
     /// Taken when there is something to write, and kept over all attempts.
     right: OnceCell<HeldOrOwnLock>,
+    /// Files are taken as they are read: the directory has changed before that, and may do so.
+    takes_as_read: AtomicBool,
+    /// Something that has changed since.
+    changed_meanwhile: Mutex<Option<PathBuf>>,
 }
 
 /// The outcome of a capture, from which its report is made.
@@ -284,20 +310,31 @@ struct CaptureOutcome {
 impl Capture<'_> {
     async fn until_done(&self) -> Result<Report> {
         let mut attempt = 0;
+        let may_take = self.request.on_change == OnChange::TakeAsRead;
+        // Then only what goes where a hard link leads keeps it from being captured.
+        let most = if may_take { ATTEMPTS_AS_READ } else { ATTEMPTS };
         loop {
             attempt += 1;
             match Box::pin(self.run()).await {
                 Err(Error::WriteRevoked { record }) if attempt < ATTEMPTS => {
                     tracing::warn!(%record, "the write was revoked; starting again");
                 }
-                Err(Error::SourceChanged { path, .. }) if attempt < ATTEMPTS => {
+                Err(Error::SourceChanged { path, .. }) if attempt < most => {
                     tracing::info!(path = %path.display(), "changed while it was captured; starting again");
+                    self.takes_as_read.store(may_take, Ordering::Relaxed);
                 }
                 Err(Error::SourceChanged { path, .. }) => {
                     return Err(Error::SourceChanged { path, attempts: attempt });
                 }
                 ended => return ended,
             }
+        }
+    }
+
+    fn on_change(&self) -> OnChange {
+        match self.takes_as_read.load(Ordering::Relaxed) {
+            true => OnChange::TakeAsRead,
+            false => OnChange::Refuse,
         }
     }
 

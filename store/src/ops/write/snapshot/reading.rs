@@ -20,7 +20,7 @@ use crate::{
     format::tree::{Extent, TreePath},
     progress::{Progress, Tick},
     tree::{
-        read::{self, ContentSink, ReadState},
+        read::{self, ContentSink, OnChange, ReadState},
         read_log::ReadFile,
         root_dir::RootDir,
         stat_trust::{self, StatTrust},
@@ -54,6 +54,7 @@ pub(super) struct Directory<'a> {
     root: &'a RootDir,
     first: &'a First,
     progress: &'a dyn Progress,
+    on_change: OnChange,
     len: usize,
     queue: Mutex<Queue<'a>>,
     /// The files that are being read, by number.
@@ -86,7 +87,7 @@ struct InOrder<'a> {
 impl<'a> Directory<'a> {
     /// The next `len` files of `files`; `each` is told their contents, in order.
     pub fn new(
-        root: &'a RootDir,
+        (root, on_change): (&'a RootDir, OnChange),
         first: &'a First,
         progress: &'a dyn Progress,
         (len, files): (usize, FoundFiles<'a>),
@@ -94,7 +95,7 @@ impl<'a> Directory<'a> {
     ) -> Self {
         let queue = Mutex::new(Queue { files, next: 0, passed: HashMap::new() });
         let taken = Mutex::new(InOrder { each, next: 0, early: BTreeMap::new() });
-        Self { root, first, progress, len, queue, open: Mutex::default(), taken }
+        Self { root, first, progress, on_change, len, queue, open: Mutex::default(), taken }
     }
 
     /// Takes the extents of a file.
@@ -135,7 +136,7 @@ impl Files for Directory<'_> {
         let (path, found) = self.file(at)?;
         let open = Open { path: path.clone(), size: found.state.size, seen: None };
         self.open.lock().insert(at, open);
-        let seen = read::read(self.root, &path, &found, &mut CutterSink(cutter))?;
+        let seen = read::read(self.root, &path, &found, self.on_change, &mut CutterSink(cutter))?;
         if let Some(open) = self.open.lock().get_mut(&at) {
             open.seen = Some(seen);
         }

@@ -20,7 +20,7 @@ use crate::{
         reading::{Directory, before_reading},
         snapshot_id,
     },
-    tree::walk::FoundFile,
+    tree::{read::OnChange, walk::FoundFile},
 };
 
 impl DirectorySource<'_> {
@@ -37,6 +37,7 @@ impl DirectorySource<'_> {
         let (ingest, progress) = (self.writer.ingest(), Arc::clone(&self.capture.progress));
         let Request { threads, guess, .. } = *self.capture.request;
         let (first_reads, round) = (self.first_reads.clone(), self.rounds.len());
+        let on_change = self.capture.on_change();
         let (reads, ingested) = blocking(move || {
             if planned == 0 {
                 return Ok((reads, ingest.flush()?));
@@ -48,7 +49,7 @@ impl DirectorySource<'_> {
             let files: Box<dyn Iterator<Item = _> + Send> =
                 if is_again { Box::new(again.into_iter().map(Ok)) } else { plan.files() };
             let directory = Directory::new(
-                &plan.root,
+                (&plan.root, on_change),
                 &first,
                 &*progress,
                 (planned, files),
@@ -112,10 +113,16 @@ impl DirectorySource<'_> {
         Ok(None)
     }
 
-    /// Whether the directory is still as it was read.
+    /// Whether the directory is still as it was read, or need not be.
     pub(super) async fn check_unchanged(&self) -> Result<()> {
         let captured = self.captured.clone();
-        blocking(move || captured.check_unchanged()).await
+        match blocking(move || captured.check_unchanged()).await {
+            Err(Error::SourceChanged { path, .. }) if self.capture.on_change() == OnChange::TakeAsRead => {
+                *self.capture.changed_meanwhile.lock() = Some(path);
+                Ok(())
+            }
+            checked => checked,
+        }
     }
 
     /// The files that must be read again, as they are now.
