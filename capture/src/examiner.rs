@@ -133,15 +133,16 @@ impl ProfileExaminer {
         self.stopped.as_ref().and_then(|stopped| stopped.held_cookies.as_ref())
     }
 
-    /// Ends an examination, as if it were interrupted, if the profile lacks a cookie that the browser has and that
-    /// another attempt may find.
+    /// Ends an examination, as if it were interrupted, if the profile lacks cookies, or changes of them, that the browser
+    /// has and that another attempt may find.
     fn require_cookies(&self, root: &Path) -> Result<()> {
         let Some(held) = self.held_cookies() else { return Ok(()) };
         let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
         let options = self.options(Depth::Quick, &scratch);
-        let lacking = expect::lacking(root, &held.database, held.still(), &options);
+        let present = held.present();
+        let lacking = expect::lacking(root, &held.database, &present.sought, &options);
         let lacking = lacking.map_err(|error| Error::io("cannot look for cookies in", root, error))?;
-        if held.note(lacking) { Err(Error::Interrupted) } else { Ok(()) }
+        if held.note(&present, lacking) { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     fn look(&self, root: &Path, changed: Option<&BTreeSet<PathBuf>>) -> Result<Examination> {

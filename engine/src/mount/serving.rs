@@ -11,7 +11,13 @@ use std::{
 
 use parking_lot::Mutex;
 
-use capture::{chrome::normalise, examination::Isolation, load, marker::Marker, session_cookies};
+use capture::{
+    chrome::{held_cookies::Unwritten, normalise},
+    examination::Isolation,
+    load,
+    marker::Marker,
+    session_cookies,
+};
 use fuse::{
     adapter::{Adapter, Options},
     mount::{Kernel, Mount, clean_up, control, info::Mode, is_stale},
@@ -61,6 +67,8 @@ pub struct Serving {
     pub(super) waiting: watch::Sender<usize>,
     pub(super) autosave: Autosave,
     pub(super) autosave_every: Option<Duration>,
+    /// The cookies that the browser does not write, as far as captures beside it have shown.
+    pub(crate) unwritten: Unwritten,
     /// How much it had read when that was last told.
     told: Mutex<(u64, u64)>,
 }
@@ -124,6 +132,7 @@ impl Serving {
             waiting: watch::Sender::new(0),
             autosave,
             autosave_every: args.autosave,
+            unwritten: Unwritten::default(),
             told: Mutex::default(),
         });
         match serving.prepare(args, notes.transforms.clone(), answer).await {
