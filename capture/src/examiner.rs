@@ -36,6 +36,8 @@ const MOST_TIME: Duration = Duration::from_secs(120);
 
 /// The word for a snapshot that lacks an expectation.
 pub const LOGGED_OUT: &str = "logged out";
+/// The word for a snapshot of which nobody can say what is expected of it.
+pub const UNJUDGED: &str = "unjudged";
 
 /// How strict a capture is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,7 +233,7 @@ impl ProfileExaminer {
         }
         if let Known::Unreadable(why) = expected {
             let reason = format!("what is expected of the profile cannot be read: {why}");
-            return Some(HoldBack { word: "unjudged", reason });
+            return Some(HoldBack { word: UNJUDGED, reason });
         }
         let missing = health.expected.as_ref().map(|expected| &expected.missing)?;
         let told =

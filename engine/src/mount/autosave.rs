@@ -9,6 +9,7 @@ use capture::{
         held_cookies::{Attempt, CookieState, Unwritten},
         stop,
     },
+    examiner::UNJUDGED,
 };
 use parking_lot::Mutex as SyncMutex;
 
@@ -47,7 +48,7 @@ struct Saved {
     own: Arc<SyncMutex<Vec<RecordId>>>,
     /// What another run had left when this one began.
     left: Option<RecordId>,
-    /// What was written up to this epoch is in it.
+    /// What was written up to this epoch is in it, or was held back.
     epoch: u64,
     /// The cookies that are in it, if they were the same as those of the browser.
     cookies: Option<CookieState>,
@@ -147,6 +148,10 @@ impl Autosave {
             // What is there already is better than one with a damaged database.
             work_in_progress::delete(hold.handle(), record).await?;
             saved.own.lock().retain(|own| *own != record);
+            // The same files would be held back once more. What could not be judged may be judged the next time.
+            if held_back.word != UNJUDGED {
+                (saved.epoch, saved.cookies) = (commit.epoch, cookies);
+            }
             return Err(Failure::new(ErrorKind::HeldBack, held_back.reason));
         }
         // Only the holder says what is in progress.
