@@ -25,6 +25,7 @@ use store::{
 };
 use tokio::sync::{Mutex, watch};
 
+use super::publication::KEPT_BY_THE_KERNEL;
 use crate::{
     Engine,
     captures::{CaptureMode, CaptureOptions, Judgement, ProfileToCapture},
@@ -117,6 +118,7 @@ impl Autosave {
             };
             let commit = mount.commit(request, Arc::new(Silent)).await?;
             remarks.extend(attempt.remark());
+            remarks.extend(commit.may_lack_writes.then(|| KEPT_BY_THE_KERNEL.to_owned()));
             Ok((commit, remarks))
         };
         let storing = async {

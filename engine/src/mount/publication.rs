@@ -36,6 +36,10 @@ use crate::{
 /// How long files may stay open for writing after the browser has ended.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The remark about a commit that may lack what `--writeback` has the kernel keep.
+pub(super) const KEPT_BY_THE_KERNEL: &str = "writes to files that are still open may be missing: the kernel keeps them (--writeback), and some of these files \
+     cannot be opened, or were not written out in time; the daemon's log names them";
+
 /// The outcome of a commit.
 #[derive(Debug)]
 pub struct Published {
@@ -186,9 +190,10 @@ async fn store(
     // What it says is in the record now, and what comes after is another snapshot.
     mark(&marker, &mount.info.mountpoint, |mountpoint, _| Marker::remove(mountpoint));
     match mount.commit(request, Arc::new(Silent)).await {
-        Ok(Commit { report, frozen_for, left, .. }) => {
+        Ok(Commit { report, frozen_for, left, may_lack_writes, .. }) => {
             let replaced = replaced.clone().filter(|_| report.flip != Flip::Unchanged);
             remarks.extend(attempt.remark());
+            remarks.extend(may_lack_writes.then(|| KEPT_BY_THE_KERNEL.to_owned()));
             Ok(Published { lineage, report, remarks, replaced, frozen_for, left })
         }
         Err(error) => {

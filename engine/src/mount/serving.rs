@@ -20,7 +20,7 @@ use capture::{
 };
 use fuse::{
     adapter::{Adapter, Options},
-    mount::{Kernel, Mount, clean_up, control, info::Mode, is_stale},
+    mount::{Kernel, Mount, clean_up, control, info::Mode, is_stale, write_out::WrittenOut},
 };
 use serde_json::Value;
 use store::{Error, ErrorKind, catalog::clock, name::ChromeMajor};
@@ -234,10 +234,11 @@ impl Serving {
                 return Ok(());
             }
             // Somebody still uses it, and soon nobody answers: what the kernel has kept comes here before.
-            serving
-                .mount
-                .write_out()
-                .unwrap_or_else(|error| tracing::warn!(%error, "some writes may be lost"));
+            match serving.mount.write_out() {
+                Ok(WrittenOut::All) => {}
+                Ok(WrittenOut::Some) => tracing::warn!("some writes may be lost"),
+                Err(error) => tracing::warn!(%error, "some writes may be lost"),
+            }
             kernel.unmount(true)
         });
         if let Err(error) = joined(unmounted.await) {
