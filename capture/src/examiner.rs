@@ -36,6 +36,8 @@ const MOST_TIME: Duration = Duration::from_secs(120);
 
 /// The word for a snapshot that lacks an expectation.
 pub const LOGGED_OUT: &str = "logged out";
+/// The word for a snapshot of which nobody can say what is expected of it.
+pub const UNJUDGED: &str = "unjudged";
 
 /// How strict a capture is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,15 +135,16 @@ impl ProfileExaminer {
         self.stopped.as_ref().and_then(|stopped| stopped.held_cookies.as_ref())
     }
 
-    /// Ends an examination, as if it were interrupted, if the profile lacks a cookie that the browser has and that
-    /// another attempt may find.
+    /// Ends an examination, as if it were interrupted, if the profile lacks cookies, or changes of them, that the browser
+    /// has and that another attempt may find.
     fn require_cookies(&self, root: &Path) -> Result<()> {
         let Some(held) = self.held_cookies() else { return Ok(()) };
         let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
         let options = self.options(Depth::Quick, &scratch);
-        let lacking = expect::lacking(root, &held.database, held.still(), &options);
+        let present = held.present();
+        let lacking = expect::lacking(root, &held.database, &present.sought, &options);
         let lacking = lacking.map_err(|error| Error::io("cannot look for cookies in", root, error))?;
-        if held.note(lacking) { Err(Error::Interrupted) } else { Ok(()) }
+        if held.note(&present, lacking) { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     fn look(&self, root: &Path, changed: Option<&BTreeSet<PathBuf>>) -> Result<Examination> {
@@ -230,7 +233,7 @@ impl ProfileExaminer {
         }
         if let Known::Unreadable(why) = expected {
             let reason = format!("what is expected of the profile cannot be read: {why}");
-            return Some(HoldBack { word: "unjudged", reason });
+            return Some(HoldBack { word: UNJUDGED, reason });
         }
         let missing = health.expected.as_ref().map(|expected| &expected.missing)?;
         let told =

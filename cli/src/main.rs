@@ -23,7 +23,7 @@ use engine::{
     interrupt::Interrupt,
     threads,
 };
-use fuse::mount::write_out;
+use fuse::mount::write_out::{self, WrittenOut};
 
 use crate::{answer::Answer, args::Invocation, console::Console, verbs::complete};
 
@@ -75,7 +75,8 @@ fn cell() -> ExitCode {
 /// This process is one that the daemon of a mount has started to have mapped files written out.
 fn write_out() -> ExitCode {
     match write_out::serve(std::io::stdin().lock()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(WrittenOut::All) => ExitCode::SUCCESS,
+        Ok(WrittenOut::Some) => ExitCode::from(write_out::LEFT_OUT),
         Err(_) => ExitCode::from(codes::code(store::ErrorKind::Io)),
     }
 }

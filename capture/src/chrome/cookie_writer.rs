@@ -7,8 +7,9 @@
 //!
 //! There are two, since whatever Chrome writes must change the database. It takes the old value away before it sets
 //! the new one, and may write between the two; to take away what was never written changes nothing on disk. The other
-//! cookie is there then. So they may be in a capture. They lapse by themselves, and those who count cookies pass over
-//! them.
+//! cookie is there then. So one of the two is in every database that Chrome has written since. Their names are new each
+//! time: a capture that has one of them has all changes from before they were set. They lapse by themselves, and those
+//! who count cookies pass over them.
 
 use std::{
     fs,
@@ -23,13 +24,12 @@ use serde_json::{Value, json};
 use super::{
     cookie_databases::cookie_databases,
     devtools::Endpoint,
-    held_cookies::{self, Names},
+    held_cookies::{self, Told},
 };
 use crate::{cookies::NOBODY, profile_dir::with_suffix};
 
 /// More than Chrome waits for, so that its count ends, however far it had counted before.
 const CHANGES: usize = 1040;
-const COOKIES: usize = 2;
 /// When the cookies go by themselves.
 const LASTS: Duration = Duration::from_secs(30);
 /// A time that is over.
@@ -40,36 +40,44 @@ const ROUNDS: usize = 2;
 /// How long all of it may take.
 const PATIENCE: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+const UNWRITTEN: &str = "the browser has not written its cookies, though it was asked to";
 
-/// Has the browser write its cookies, and says which it had before it wrote them last; the reason if it is not known
-/// that it has.
-pub(super) fn write_cookies(directory: &Path, endpoint: &Endpoint) -> Result<Names, String> {
+/// The cookies that a browser had when it was made to write them.
+pub(super) struct Written {
+    pub(super) told: Told,
+    /// The names of cookies of [`NOBODY`]: a database that has one of them was written after that.
+    pub(super) proofs: [String; 2],
+}
+
+/// Has the browser write its cookies, and says which it had before it wrote them last; the reason if it has not.
+pub(super) fn write_cookies(directory: &Path, endpoint: &Endpoint) -> Result<Written, String> {
     let began = Instant::now();
     let mut session = endpoint.session(PATIENCE).map_err(|error| error.to_string())?;
-    let mut held = Names::new();
+    let mut written = None;
     for _ in 0..ROUNDS {
-        held = held_cookies::names(&mut session).map_err(|error| error.to_string())?;
+        let told = held_cookies::told(&mut session).map_err(|error| error.to_string())?;
         let before = databases(directory);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let lapses = (now + LASTS).as_secs();
-        let changes = (0..CHANGES).map(|number| cookie(number, lapses));
+        let proofs = [0, 1].map(|number| format!("written-{:x}-{number}", now.as_nanos()));
         // One that has lapsed takes the one before away.
-        let last = (0..COOKIES).map(|number| cookie(number, LONG_AGO));
-        let cookies: Vec<Value> = changes.chain(last).collect();
+        let earlier = told.nobodys.iter().map(|name| cookie(name, 0, LONG_AGO));
+        let lapses = (now + LASTS).as_secs();
+        let changes = (0..CHANGES).map(|number| cookie(&proofs[number % proofs.len()], number, lapses));
+        let cookies: Vec<Value> = earlier.chain(changes).collect();
         let set = session.call("Storage.setCookies", &json!({ "cookies": cookies }));
         set.map_err(|error| error.to_string())?;
         while !is_written(directory, &before) {
             if began.elapsed() > PATIENCE {
-                return Err("the browser has not written its cookies, though it was asked to".to_owned());
+                return Err(UNWRITTEN.to_owned());
             }
             thread::sleep(LOOK_EVERY);
         }
+        written = Some(Written { told, proofs });
     }
-    Ok(held)
+    written.ok_or_else(|| UNWRITTEN.to_owned())
 }
 
-fn cookie(number: usize, lapses: u64) -> Value {
-    let name = format!("written-{}", number % COOKIES);
+fn cookie(name: &str, number: usize, lapses: u64) -> Value {
     json!({ "name": name, "value": number.to_string(), "domain": NOBODY, "path": "/", "expires": lapses })
 }
 

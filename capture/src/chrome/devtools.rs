@@ -119,6 +119,12 @@ impl Endpoint {
         Ok(stream)
     }
 
+    /// Nobody listens there.
+    #[cfg(test)]
+    pub(super) fn nobodys() -> Self {
+        Self { pid: 0, port: 0, path: None }
+    }
+
     fn no_answer(&self, source: io::Error) -> DevtoolsError {
         DevtoolsError::NoAnswer { port: self.port, source }
     }

@@ -24,7 +24,7 @@ use rustix::process::Signal;
 use super::{
     cookie_databases::cookie_databases,
     cookie_writer::write_cookies,
-    held_cookies::{Attempt, HeldCookies},
+    held_cookies::{self, Attempt, CookieState, HeldCookies},
     process::{self, Identity},
     processes::{self, BrowserProcess, Users},
     profile::Facts,
@@ -87,7 +87,7 @@ pub fn leave_running(directory: &Path, is_written_to: bool, attempt: &Attempt) -
     let (mut unwritten, mut held) = (None, Vec::new());
     for browser in &found.browsers {
         let written = match &browser.devtools {
-            Some(endpoint) => write_cookies(directory, endpoint).map(|names| (endpoint.clone(), names)),
+            Some(endpoint) => write_cookies(directory, endpoint).map(|written| (endpoint.clone(), written)),
             None => Err("the browser has no DevTools port".to_owned()),
         };
         match written {
@@ -98,10 +98,10 @@ pub fn leave_running(directory: &Path, is_written_to: bool, attempt: &Attempt) -
     let databases = cookie_databases(directory);
     // Of several databases or browsers nobody knows which belong together.
     let held_cookies = match (&databases[..], held.pop(), &held[..]) {
-        ([database], Some((endpoint, names)), []) => database
+        ([database], Some((endpoint, written)), []) => database
             .strip_prefix(directory)
             .ok()
-            .map(|below| HeldCookies::new(endpoint, below.to_owned(), names, attempt.clone())),
+            .map(|below| HeldCookies::new(endpoint, below.to_owned(), written, attempt.clone())),
         _ => None,
     };
     let unwritten_cookies = match (databases.len(), found.browsers.is_empty()) {
@@ -125,6 +125,23 @@ pub fn leave_running(directory: &Path, is_written_to: bool, attempt: &Attempt) -
         unseen_processes: found.unseen_processes,
         ..Stopped::default()
     })
+}
+
+/// The cookies of the one browser that runs on `directory`, if `changed`, paths below it, are parts of the one database
+/// of cookies and nothing else. `None` also if it cannot be asked.
+pub fn cookies_alone(directory: &Path, changed: &[String]) -> Option<CookieState> {
+    let databases = cookie_databases(directory);
+    let [database] = &databases[..] else { return None };
+    let parts = held_cookies::files(database.strip_prefix(directory).ok()?);
+    if changed.is_empty() || !changed.iter().all(|path| parts.iter().any(|part| part == Path::new(path))) {
+        return None;
+    }
+    let found = look(directory).ok()?;
+    let [browser] = &found.browsers[..] else { return None };
+    let told = held_cookies::told_now(browser.devtools.as_ref()?);
+    told.inspect_err(|error| tracing::warn!(%error, "the browser does not tell its cookies"))
+        .ok()
+        .map(|told| told.state())
 }
 
 /// Fails if a Chrome runs on `directory`.

@@ -46,25 +46,27 @@ pub(crate) fn check(
 /// So many cookies are looked for at a time: what a cell says of them must be short.
 const AT_A_TIME: usize = 500;
 
-/// The hosts and names of the cookies that a database lacks; none if it cannot be read, which others tell.
+/// The hosts and names of the cookies that a database lacks; `None` if it cannot be read, which others tell.
 pub(crate) fn lacking(
     root: &Path,
     database: &Path,
-    names: BTreeSet<(String, String)>,
+    names: &BTreeSet<(String, String)>,
     options: &Options,
-) -> io::Result<BTreeSet<(String, String)>> {
-    let names: Vec<(String, String)> = names.into_iter().collect();
+) -> io::Result<Option<BTreeSet<(String, String)>>> {
+    let names: Vec<(String, String)> = names.iter().cloned().collect();
     // One that has lapsed was written as well.
     let job = |names: &[(String, String)]| CheckJob::Cookies(database.to_owned(), 0, names.to_vec());
     let jobs: Vec<CheckJob> = names.chunks(AT_A_TIME).map(job).collect();
     let found = run(root, &jobs, options)?;
     let mut lacking = BTreeSet::new();
     for (names, found) in names.chunks(AT_A_TIME).zip(found) {
-        let CheckResult::Cookies(_, SoughtCookies { cookies, problem: None }) = found else { continue };
+        let CheckResult::Cookies(_, SoughtCookies { cookies, problem: None }) = found else {
+            return Ok(None);
+        };
         let gone = names.iter().zip(cookies).filter(|(_, cookie)| !cookie.is_there);
         lacking.extend(gone.map(|(name, _)| name.clone()));
     }
-    Ok(lacking)
+    Ok(Some(lacking))
 }
 
 fn run(root: &Path, jobs: &[CheckJob], options: &Options) -> io::Result<Vec<CheckResult>> {

@@ -4,13 +4,20 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use capture::chrome::held_cookies::Attempt;
+use capture::{
+    chrome::{
+        held_cookies::{Attempt, CookieState, Unwritten},
+        stop,
+    },
+    examiner::UNJUDGED,
+};
 use parking_lot::Mutex as SyncMutex;
 
 use fuse::mount::{Aside, CommitRequest, CommitTarget, Moment, Mount};
 use store::{
     ErrorKind,
     catalog::clock,
+    content::workers::blocking,
     format::record::Reason,
     id::RecordId,
     ops::{work_in_progress, write::snapshot::Outcome},
@@ -18,6 +25,7 @@ use store::{
 };
 use tokio::sync::{Mutex, watch};
 
+use super::publication::KEPT_BY_THE_KERNEL;
 use crate::{
     Engine,
     captures::{CaptureMode, CaptureOptions, Judgement, ProfileToCapture},
@@ -41,10 +49,26 @@ struct Saved {
     own: Arc<SyncMutex<Vec<RecordId>>>,
     /// What another run had left when this one began.
     left: Option<RecordId>,
-    /// What was written up to this epoch is in it.
+    /// What was written up to this epoch is in it, or was held back.
     epoch: u64,
+    /// The cookies that are in it, if they were the same as those of the browser.
+    cookies: Option<CookieState>,
     /// What was said about saves: nobody wants to be told each minute.
     told: BTreeSet<String>,
+}
+
+impl Saved {
+    /// Whether something has changed that is not in it. A browser that was made to write its cookies writes once more
+    /// afterwards, what nobody set: that is no change.
+    async fn lacks_changes(&self, mount: &Arc<Mount>) -> bool {
+        if !mount.fs.is_changed_since(self.epoch) {
+            return false;
+        }
+        let Some(saved) = self.cookies else { return true };
+        let (mountpoint, changed) = (mount.info.mountpoint.clone(), mount.fs.changed_since(self.epoch));
+        let now = blocking(move || Ok(stop::cookies_alone(&mountpoint, &changed))).await;
+        now.ok().flatten() != Some(saved)
+    }
 }
 
 impl Autosave {
@@ -54,16 +78,18 @@ impl Autosave {
         Self { saved: Mutex::new(Saved { own, left, ..Saved::default() }) }
     }
 
-    /// Stores what has changed since the last time; `false` if nothing has. Gives up when somebody is `wanted`. Whoever calls
-    /// this waits until it returns: it must not be dropped while the tree is taken.
+    /// Stores what has changed since the last time; `false` if nothing has. The browser is known to leave some cookies
+    /// `unwritten`. Gives up when somebody is `wanted`. Whoever calls this waits until it returns: it must not be dropped
+    /// while the tree is taken.
     pub(super) async fn save(
         &self,
         engine: &Engine,
         mount: &Arc<Mount>,
+        unwritten: &Unwritten,
         wanted: watch::Receiver<usize>,
     ) -> Result<bool, Failure> {
         let mut saved = self.saved.lock().await;
-        if !mount.is_at_stake() || !mount.fs.is_changed_since(saved.epoch) {
+        if !mount.is_at_stake() || !saved.lacks_changes(mount).await {
             return Ok(false);
         }
         let options = CaptureOptions { mode: CaptureMode::Hot, ..CaptureOptions::new(Reason::Autosave) };
@@ -92,21 +118,22 @@ impl Autosave {
             };
             let commit = mount.commit(request, Arc::new(Silent)).await?;
             remarks.extend(attempt.remark());
+            remarks.extend(commit.may_lack_writes.then(|| KEPT_BY_THE_KERNEL.to_owned()));
             Ok((commit, remarks))
         };
         let storing = async {
-            let mut attempt = Attempt::default();
+            let mut attempt = Attempt::first(unwritten);
             loop {
                 let stored = store(&attempt).await;
                 match attempt.next().filter(|_| stored.is_err()) {
                     Some(next) => attempt = next,
-                    None => return stored,
+                    None => return stored.map(|(commit, remarks)| (commit, remarks, attempt.state())),
                 }
             }
         };
         let name = &mount.lineage.name;
-        let (commit, remarks) = engine
-            .observe_capture(name, options.mode, CaptureSource::Mount, storing, |(commit, _)| &commit.report)
+        let (commit, remarks, cookies) = engine
+            .observe_capture(name, options.mode, CaptureSource::Mount, storing, |(commit, ..)| &commit.report)
             .await?;
         for remark in remarks {
             if saved.told.insert(remark.clone()) {
@@ -115,7 +142,7 @@ impl Autosave {
         }
         let report = commit.report;
         if report.outcome == Outcome::Unchanged {
-            saved.epoch = commit.epoch;
+            (saved.epoch, saved.cookies) = (commit.epoch, cookies);
             return Ok(false);
         }
         let record = report.record;
@@ -123,6 +150,10 @@ impl Autosave {
             // What is there already is better than one with a damaged database.
             work_in_progress::delete(hold.handle(), record).await?;
             saved.own.lock().retain(|own| *own != record);
+            // The same files would be held back once more. What could not be judged may be judged the next time.
+            if held_back.word != UNJUDGED {
+                (saved.epoch, saved.cookies) = (commit.epoch, cookies);
+            }
             return Err(Failure::new(ErrorKind::HeldBack, held_back.reason));
         }
         // Only the holder says what is in progress.
@@ -135,7 +166,7 @@ impl Autosave {
         // A reader may have kept those before: the next save, and the commit, try again.
         let kept = before.into_iter().rev().take(TRIED_AGAIN).rev();
         *saved.own.lock() = kept.chain([record]).collect();
-        saved.epoch = commit.epoch;
+        (saved.epoch, saved.cookies) = (commit.epoch, cookies);
         Ok(true)
     }
 
@@ -143,6 +174,7 @@ impl Autosave {
     /// has `gone_on` without it. Asks nothing of the store if there is no work in progress.
     pub(super) async fn end(&self, mount: &Mount, gone_on: bool) {
         let mut saved = self.saved.lock().await;
+        saved.cookies = None;
         let (own, left) = (saved.own.lock().clone(), saved.left.filter(|_| gone_on));
         let has_some = !own.is_empty() || left.is_some();
         let Some(hold) = mount.hold().filter(|_| has_some) else { return };

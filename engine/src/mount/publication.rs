@@ -3,7 +3,10 @@
 use std::{io, path::Path, sync::Arc, time::Duration};
 
 use capture::{
-    chrome::{held_cookies::Attempt, stop},
+    chrome::{
+        held_cookies::{Attempt, Unwritten},
+        stop,
+    },
     marker::{self, Marker},
 };
 use fuse::mount::{Commit, CommitRequest, CommitTarget, Moment, Mount};
@@ -33,6 +36,10 @@ use crate::{
 /// How long files may stay open for writing after the browser has ended.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The remark about a commit that may lack what `--writeback` has the kernel keep.
+pub(super) const KEPT_BY_THE_KERNEL: &str = "writes to files that are still open may be missing: the kernel keeps them (--writeback), and some of these files \
+     cannot be opened, or were not written out in time; the daemon's log names them";
+
 /// The outcome of a commit.
 #[derive(Debug)]
 pub struct Published {
@@ -58,18 +65,19 @@ impl Published {
 }
 
 /// Ends the browser, unless it may run on, and makes what was changed the next snapshot of the mount's profile or of
-/// another.
+/// another. A browser that runs on is known to leave some cookies `unwritten`.
 pub async fn publish(
     engine: &Engine,
     mount: &Arc<Mount>,
     options: &CaptureOptions,
     asked: DestinationRequest<'_>,
+    unwritten: &Unwritten,
 ) -> Result<Published, Failure> {
     let limit = engine.settings.tenant(&mount.lineage.name.tenant).max_profile_bytes;
     let replaces = asked.other.is_none_or(|name| *name == mount.lineage.name);
     let manner = Manner { max_bytes: Some(limit), replaces };
     let name = asked.other.unwrap_or(&mount.lineage.name).clone();
-    let publication = within(engine, mount, options, asked, manner);
+    let publication = within(engine, mount, options, asked, manner, unwritten);
     engine
         .observe_capture(&name, options.mode, CaptureSource::Mount, publication, |published| {
             &published.report
@@ -86,7 +94,8 @@ pub(super) async fn rescued(
     replaces: bool,
 ) -> Result<Published, Failure> {
     let manner = Manner { max_bytes: None, replaces };
-    let publication = within(engine, mount, options, DestinationRequest::default(), manner);
+    let (asked, unwritten) = (DestinationRequest::default(), Unwritten::default());
+    let publication = within(engine, mount, options, asked, manner, &unwritten);
     let name = &mount.lineage.name;
     engine
         .observe_capture(name, options.mode, CaptureSource::Mount, publication, |published| &published.report)
@@ -106,6 +115,7 @@ async fn within(
     options: &CaptureOptions,
     asked: DestinationRequest<'_>,
     manner: Manner,
+    unwritten: &Unwritten,
 ) -> Result<Published, Failure> {
     if mount.is_cut_off() {
         mount.reach(engine.writable_tenant(&mount.lineage.name.tenant).await?);
@@ -122,7 +132,7 @@ async fn within(
         }
         CommitTarget::Own | CommitTarget::Aside(_) => None,
     };
-    let mut attempt = Attempt::default();
+    let mut attempt = Attempt::first(unwritten);
     let published = loop {
         let published = store(engine, mount, options, &actor, &destination, manner, &attempt).await;
         match attempt.next().filter(|_| published.is_err()) {
@@ -180,9 +190,10 @@ async fn store(
     // What it says is in the record now, and what comes after is another snapshot.
     mark(&marker, &mount.info.mountpoint, |mountpoint, _| Marker::remove(mountpoint));
     match mount.commit(request, Arc::new(Silent)).await {
-        Ok(Commit { report, frozen_for, left, .. }) => {
+        Ok(Commit { report, frozen_for, left, may_lack_writes, .. }) => {
             let replaced = replaced.clone().filter(|_| report.flip != Flip::Unchanged);
             remarks.extend(attempt.remark());
+            remarks.extend(may_lack_writes.then(|| KEPT_BY_THE_KERNEL.to_owned()));
             Ok(Published { lineage, report, remarks, replaced, frozen_for, left })
         }
         Err(error) => {

@@ -11,10 +11,16 @@ use std::{
 
 use parking_lot::Mutex;
 
-use capture::{chrome::normalise, examination::Isolation, load, marker::Marker, session_cookies};
+use capture::{
+    chrome::{held_cookies::Unwritten, normalise},
+    examination::Isolation,
+    load,
+    marker::Marker,
+    session_cookies,
+};
 use fuse::{
     adapter::{Adapter, Options},
-    mount::{Kernel, Mount, clean_up, control, info::Mode, is_stale},
+    mount::{Kernel, Mount, clean_up, control, info::Mode, is_stale, write_out::WrittenOut},
 };
 use serde_json::Value;
 use store::{Error, ErrorKind, catalog::clock, name::ChromeMajor};
@@ -61,6 +67,8 @@ pub struct Serving {
     pub(super) waiting: watch::Sender<usize>,
     pub(super) autosave: Autosave,
     pub(super) autosave_every: Option<Duration>,
+    /// The cookies that the browser does not write, as far as captures beside it have shown.
+    pub(crate) unwritten: Unwritten,
     /// How much it had read when that was last told.
     told: Mutex<(u64, u64)>,
 }
@@ -126,6 +134,7 @@ impl Serving {
             waiting: watch::Sender::new(0),
             autosave,
             autosave_every: args.autosave,
+            unwritten: Unwritten::default(),
             told: Mutex::default(),
         });
         match serving.prepare(args, notes.transforms.clone(), answer).await {
@@ -227,10 +236,11 @@ impl Serving {
                 return Ok(());
             }
             // Somebody still uses it, and soon nobody answers: what the kernel has kept comes here before.
-            serving
-                .mount
-                .write_out()
-                .unwrap_or_else(|error| tracing::warn!(%error, "some writes may be lost"));
+            match serving.mount.write_out() {
+                Ok(WrittenOut::All) => {}
+                Ok(WrittenOut::Some) => tracing::warn!("some writes may be lost"),
+                Err(error) => tracing::warn!(%error, "some writes may be lost"),
+            }
             kernel.unmount(true)
         });
         if let Err(error) = joined(unmounted.await) {

@@ -69,7 +69,8 @@ impl Serving {
             return;
         }
         let name = &self.mount.lineage.name;
-        match self.autosave.save(&self.engine, &self.mount, self.waiting.subscribe()).await {
+        let wanted = self.waiting.subscribe();
+        match self.autosave.save(&self.engine, &self.mount, &self.unwritten, wanted).await {
             Ok(true) => tracing::info!("the work in progress of {name} is saved"),
             Ok(false) => {}
             Err(failure) if failure.kind == ErrorKind::Interrupted => {

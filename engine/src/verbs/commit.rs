@@ -99,7 +99,7 @@ pub(crate) async fn serve(
     // The request may come from another program than ours.
     options.check()?;
     let mount = &serving.mount;
-    let published = publish(&serving.engine, mount, options, asked).await;
+    let published = publish(&serving.engine, mount, options, asked, &serving.unwritten).await;
     if let Err(failure) = &published {
         notice(failure, mount).await;
     }

@@ -154,7 +154,7 @@ impl Mount {
     async fn freeze_now(self: &Arc<Self>) -> Result<(FrozenNodes, Duration)> {
         let mount = Arc::clone(self);
         let freezing = tokio::task::spawn_blocking(move || {
-            mount.write_out()?;
+            let _ = mount.write_out()?;
             let closed = mount.fs.close_at_once();
             let frozen = mount.fs.freeze(&closed)?;
             Ok((frozen, closed.held_up_for()))

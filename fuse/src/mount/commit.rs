@@ -27,7 +27,7 @@ use store::{
 
 use tokio::sync::watch;
 
-use super::{Mount, settle::behind};
+use super::{Mount, settle::behind, write_out::WrittenOut};
 use crate::{
     freeze::{FrozenChanges, FrozenNodes, Taken},
     overlay::{change::Intent, checkpoint::Below},
@@ -89,6 +89,8 @@ pub struct Commit {
     pub left: Option<Error>,
     /// What was written up to this epoch is in it.
     pub epoch: u64,
+    /// Whether it may lack writes from before that the kernel had kept.
+    pub may_lack_writes: bool,
 }
 
 /// What the last commit came to.
@@ -143,7 +145,10 @@ impl Mount {
             return Err(lost_lock(&lost));
         }
         self.begin(&mut base, &request).await?;
-        let (_frozen, changed, examined, mut frozen_for) = self.freeze(&request, base.clone()).await?;
+        let (_frozen, changed, examined, mut frozen_for, written_out) =
+            self.freeze(&request, base.clone()).await?;
+        // Without that, the kernel keeps pages of mappings alone, which nobody has written.
+        let may_lack_writes = written_out == WrittenOut::Some && self.writeback.load(Ordering::Acquire);
         let FrozenChanges { changes, files, taken, .. } = changed;
         let epoch = taken.epoch;
         let same = matches!(request.to, CommitTarget::Own);
@@ -224,7 +229,7 @@ impl Mount {
             }
             drop(base);
             self.fs.reclaim();
-            return Ok(Commit { report, frozen_for, left: None, epoch });
+            return Ok(Commit { report, frozen_for, left: None, epoch, may_lack_writes });
         }
         *self.committed.lock() =
             Some(Committed { record: report.record, lineage: lineage.clone(), frozen_for });
@@ -262,7 +267,7 @@ impl Mount {
             tokio::spawn(async move { mount.keep_roots().await });
         }
         self.fs.reclaim();
-        Ok(Commit { report, frozen_for, left, epoch })
+        Ok(Commit { report, frozen_for, left, epoch, may_lack_writes })
     }
 
     /// What was taken is stored, and leaves the session. Says how long changes were held up.
@@ -309,25 +314,26 @@ impl Mount {
     }
 
     /// Ends the epoch at the moment that is asked for, and has the files looked at as they were
-    /// then. Says how long changes were held up.
+    /// then. Says how long changes were held up, and whether the kernel had handed over what it kept.
     async fn freeze(
         self: &Arc<Self>,
         request: &CommitRequest,
         base: Option<OpenedTree>,
-    ) -> Result<(FrozenNodes, FrozenChanges, Examined, Duration)> {
+    ) -> Result<(FrozenNodes, FrozenChanges, Examined, Duration, WrittenOut)> {
         let (mount, examiner, limit) = (Arc::clone(self), request.examiner.clone(), request.max_bytes);
         let moment = request.moment;
         let work = move || {
             let held = mount.fs.hold_excluded(&mount.runtime);
             held.map_err(|errno| Error::io("cannot read", &mount.info.mountpoint, errno))?;
-            let closed = match moment {
+            let (closed, written_out) = match moment {
                 Moment::Quiet { patience } => {
                     let quiet = mount.fs.close_when_quiet(patience);
-                    quiet.map_err(|writers| in_use(&mount.info.mountpoint, &writers))?
+                    let quiet = quiet.map_err(|writers| in_use(&mount.info.mountpoint, &writers))?;
+                    (quiet, WrittenOut::All)
                 }
                 Moment::Now => {
-                    mount.write_out()?;
-                    mount.fs.close_at_once()
+                    let written_out = mount.write_out()?;
+                    (mount.fs.close_at_once(), written_out)
                 }
             };
             let frozen = mount.fs.freeze(&closed)?;
@@ -344,7 +350,7 @@ impl Mount {
                 let record = base.as_ref().map(|base| &base.record);
                 examined = mount.examine(&*examiner, &frozen, &changed, record)?;
             }
-            Ok((frozen, changed, examined, frozen_for))
+            Ok((frozen, changed, examined, frozen_for, written_out))
         };
         joined(tokio::task::spawn_blocking(work).await)
     }

@@ -32,16 +32,27 @@ use super::{Mount, kernel::MAGIC};
 
 /// The one argument with which the program serves as such a process.
 pub const VERB: &str = "write-out-mappings";
+/// The code with which it ends if it had to leave files out.
+pub const LEFT_OUT: u8 = 3;
 /// How long it may take. A commit goes on without what is not written out by then.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
+/// Whether the kernel has handed over what it had kept when it was asked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WrittenOut {
+    /// All of it.
+    All,
+    /// Not of some files, or not yet.
+    Some,
+}
+
 impl Mount {
     /// Has every file that is open for writing written out. Blocks; changes must not be held up.
-    pub fn write_out(&self) -> Result<()> {
+    pub fn write_out(&self) -> Result<WrittenOut> {
         let files = self.fs.open_for_writing();
         if files.is_empty() {
-            return Ok(());
+            return Ok(WrittenOut::All);
         }
         let mountpoint = &self.info.mountpoint;
         let failed = |error| Error::io("cannot have mapped files written out on", mountpoint, error);
@@ -55,11 +66,12 @@ impl Mount {
             .and_then(|mut child| ended(&mut child, PATIENCE))
             .map_err(failed)?;
         match ended {
-            Some(ended) if ended.success() => Ok(()),
+            Some(ended) if ended.success() => Ok(WrittenOut::All),
+            Some(ended) if ended.code() == Some(LEFT_OUT.into()) => Ok(WrittenOut::Some),
             Some(ended) => Err(failed(io::Error::other(format!("the process for it ended with {ended}")))),
             None => {
-                tracing::warn!("mapped files were not written out within {} s", PATIENCE.as_secs());
-                Ok(())
+                tracing::warn!("open files were not written out within {} s", PATIENCE.as_secs());
+                Ok(WrittenOut::Some)
             }
         }
     }
@@ -94,11 +106,12 @@ fn order(mountpoint: &Path, files: &[TreePath]) -> io::Result<File> {
 
 /// Serves as the process that writes out files. It reads the name of the mountpoint, and the names of the files below
 /// it, each with a zero byte behind it. What it cannot open is told on stderr and left out.
-pub fn serve(mut names: impl Read) -> io::Result<()> {
+pub fn serve(mut names: impl Read) -> io::Result<WrittenOut> {
     let mut read = Vec::new();
     names.read_to_end(&mut read)?;
     let mut names = read.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    let Some(mountpoint) = names.next() else { return Ok(()) };
+    let mut done = WrittenOut::All;
+    let Some(mountpoint) = names.next() else { return Ok(done) };
     let root = RootDir::open(Path::new(std::ffi::OsStr::from_bytes(mountpoint))).map_err(io::Error::other)?;
     if fstatfs(root.fd())?.f_type as u32 != MAGIC {
         return Err(io::Error::other("something else is mounted there by now"));
@@ -107,9 +120,10 @@ pub fn serve(mut names: impl Read) -> io::Result<()> {
         if let Err(error) = write_out(&root, name) {
             let name = String::from_utf8_lossy(name);
             eprintln!("pstore: cannot have {name:?} written out: {error}");
+            done = WrittenOut::Some;
         }
     }
-    Ok(())
+    Ok(done)
 }
 
 fn write_out(root: &RootDir, name: &[u8]) -> io::Result<()> {

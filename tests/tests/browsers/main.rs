@@ -8,6 +8,7 @@ mod damaged;
 mod expected;
 mod hot;
 mod hot_failures;
+mod idle;
 mod mounted;
 mod page;
 mod profile;

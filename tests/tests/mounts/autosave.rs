@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rusqlite::Connection;
 use serde_json::Value;
 use tests::{
     binary::{Host, assert_says, program},
@@ -151,6 +152,40 @@ fn a_mount_that_nobody_changes_saves_nothing() {
     thread::sleep(Duration::from_millis(3500));
     assert_eq!(fixture.host.succeed(["show", WIP])["record"], wip);
     assert_eq!(stored(), before);
+    fixture.unmount(&["--discard"]);
+}
+
+#[test]
+fn a_save_that_is_held_back_is_tried_again_when_something_has_changed() {
+    let fixture = filled();
+    fixture.mount_as(&fixture.host, &["--autosave", "1s"]);
+    let wip = saved(&fixture, "whole");
+    let failures = || {
+        let sessions = fs::read_dir(fixture.path("one/sessions")).unwrap();
+        let logs =
+            sessions.filter_map(|session| fs::read_to_string(session.unwrap().path().join("log")).ok());
+        logs.map(|log| log.matches("could not be saved").count()).sum::<usize>()
+    };
+    let whole = fixture.path("database");
+    let database = Connection::open(&whole).unwrap();
+    database.execute_batch("CREATE TABLE rows(filler)").unwrap();
+    for torn in 1..3 {
+        for _ in 0..100 {
+            database.execute("INSERT INTO rows VALUES (zeroblob(2000))", []).unwrap();
+        }
+        let bytes = fs::read(&whole).unwrap();
+        fs::write(fixture.mountpoint.join("database"), &bytes[..bytes.len() / 2]).unwrap();
+        let began = Instant::now();
+        while failures() < torn {
+            assert!(began.elapsed() < PATIENCE, "nothing is held back");
+            thread::sleep(Duration::from_millis(50));
+        }
+        thread::sleep(Duration::from_millis(3500));
+        assert_eq!(failures(), torn);
+    }
+    assert_eq!(fixture.host.succeed(["show", WIP])["record"], wip);
+    fs::remove_file(fixture.mountpoint.join("database")).unwrap();
+    saved(&fixture, "whole again");
     fixture.unmount(&["--discard"]);
 }
 

@@ -101,7 +101,8 @@ async fn capture(
         return Err(Failure::new(ErrorKind::Io, message));
     }
     let _turn = serving.turn().await;
-    let published = publish(engine, &serving.mount, &request.capture, DestinationRequest::default()).await?;
+    let asked = DestinationRequest::default();
+    let published = publish(engine, &serving.mount, &request.capture, asked, &serving.unwritten).await?;
     serving.work_is_committed(&published.report).await;
     Ok(published.into())
 }

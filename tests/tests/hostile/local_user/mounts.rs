@@ -2,8 +2,9 @@
 
 use std::{
     fs::{self, Permissions},
+    io::{BufRead, BufReader},
     os::unix::{fs::PermissionsExt, process::CommandExt},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use serde_json::Value;
@@ -34,6 +35,41 @@ fn a_user_other_than_root_mounts_commits_and_unmounts() {
         (&true.into(), &"unchanged".into()),
         "{ran:#}"
     );
+}
+
+/// The owner of a file may not open it any more, and a program has it open.
+#[test]
+fn a_commit_beside_a_program_says_if_it_may_lack_what_the_kernel_keeps() {
+    let user = User::new();
+    let pstore = |line: &str| -> Value {
+        let words = ["PSTORE_MODES=cold,hot", "./pstore", "--json"];
+        let ended = user.command("env").args(words).args(line.split(' ')).output().unwrap();
+        assert!(ended.status.success(), "{line}: {ended:?}");
+        serde_json::from_slice(&ended.stdout).unwrap()
+    };
+    pstore("mount acme/alice mounted --chrome-major 131 --writeback");
+    let script = "import os, sys\n\
+        os.write(os.open('mounted/' + sys.argv[1], os.O_CREAT | os.O_WRONLY, int(sys.argv[2], 8)), b'kept')\n\
+        print(flush=True); sys.stdin.read()";
+    let open = |name: &str, mode: &str| {
+        let mut command = user.command("python3");
+        let child =
+            command.args(["-c", script, name, mode]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.unwrap();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+        child
+    };
+    let commit = || pstore("commit mounted --mode hot")["warnings"].to_string();
+    let mut open_to_all = open("open", "644");
+    assert_eq!(commit(), "[]");
+    let mut closed_to_all = open("closed", "0");
+    assert!(commit().contains("the kernel keeps them"));
+    for program in [&mut open_to_all, &mut closed_to_all] {
+        drop(program.stdin.take());
+        program.wait().unwrap();
+    }
+    assert_eq!(commit(), "[]");
+    pstore("unmount mounted");
 }
 
 #[test]
