@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use super::{
     cookie_databases::cookie_databases,
     devtools::Endpoint,
-    held_cookies::{self, Told},
+    held_cookies::{self, Written},
 };
 use crate::{cookies::NOBODY, profile_dir::with_suffix};
 
@@ -41,13 +41,6 @@ const ROUNDS: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const UNWRITTEN: &str = "the browser has not written its cookies, though it was asked to";
-
-/// The cookies that a browser had when it was made to write them.
-pub(super) struct Written {
-    pub(super) told: Told,
-    /// The names of cookies of [`NOBODY`]: a database that has one of them was written after that.
-    pub(super) proofs: [String; 2],
-}
 
 /// Has the browser write its cookies, and says which it had before it wrote them last; the reason if it has not.
 pub(super) fn write_cookies(directory: &Path, endpoint: &Endpoint) -> Result<Written, String> {

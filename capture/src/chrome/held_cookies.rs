@@ -20,10 +20,7 @@ use std::{
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{
-    cookie_writer::Written,
-    devtools::{DevtoolsError, Endpoint, Session},
-};
+use super::devtools::{DevtoolsError, Endpoint, Session};
 use crate::{cookies::NOBODY, profile_dir::with_suffix};
 
 /// How long the browser may take to say what it has.
@@ -41,6 +38,13 @@ pub(super) struct Told {
     state: CookieState,
     /// The names of the cookies that it has of [`NOBODY`].
     pub(super) nobodys: Vec<String>,
+}
+
+/// The cookies that a browser had when it was made to write them.
+pub(super) struct Written {
+    pub(super) told: Told,
+    /// The names of cookies of [`NOBODY`]: a database that has one of them was written after that.
+    pub(super) proofs: [String; 2],
 }
 
 /// Stands for all cookies of a browser, with their values, which it does not tell: two are alike if the cookies are. It
