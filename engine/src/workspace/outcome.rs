@@ -86,11 +86,9 @@ pub enum Method {
     /// It is a mount of ours: its daemon ends an epoch and stores what has changed since the checkpoint before. Writers wait
     /// only while the epoch ends.
     Mount,
-    /// Unchanged files are looked at, and changed ones are read. One that somebody writes to all the time is cloned first, so
-    /// that it is as it was at one moment.
+    /// As `directory`, but files that somebody writes to all the time are cloned first.
     Reflink,
-    /// Unchanged files are looked at, and changed ones are read. One that somebody writes to all the time is taken as it was
-    /// read.
+    /// Unchanged files are looked at, and changed ones are read.
     Directory,
 }
 
@@ -166,7 +164,7 @@ pub enum CheckpointResult {
     TooSoon,
     /// The watcher takes it.
     HandedOver,
-    /// The configuration names the triggers that take checkpoints, and not this one.
+    /// `workspace.triggers` does not name this trigger.
     SwitchedOff,
     /// It failed, and the agent may go on: that is told in `warning`, and counted.
     Failed,

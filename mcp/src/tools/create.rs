@@ -44,7 +44,7 @@ struct Output {
     method: Method,
     /// How long it took.
     elapsed_ms: u64,
-    /// What is not as it should be, though the checkpoint was taken.
+    /// What is wrong, though it was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     warning: Option<String>,
 }

@@ -39,7 +39,7 @@ struct Input {
 struct Output {
     /// How many checkpoints have another version of it than the one before.
     versions_total: u64,
-    /// How many times something happened to it; of more than 200 only those are counted.
+    /// How many times something happened to it; 200 at most.
     events_total: u64,
     /// The path from the top of the workspace.
     path: String,
