@@ -4,6 +4,8 @@ use std::{
     env,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use crate::binary::Host;
@@ -73,14 +75,54 @@ impl Daemon {
         text
     }
 
+    /// Starts a PostgreSQL in a container of this name, and waits until it answers.
+    pub fn postgres(&self, name: &str) {
+        let (_, found) = self.try_docker(&["images", "--quiet", "postgres:test"]);
+        if found.is_empty() {
+            let image = Command::new(workspace().join("scripts/postgres-image"))
+                .arg(tools().join("docker/bin/busybox"))
+                .stdout(Stdio::piped())
+                .spawn();
+            let mut image = image.unwrap();
+            let loaded = self.command(&["load"]).stdin(image.stdout.take().unwrap()).status().unwrap();
+            assert!(loaded.success() && image.wait().unwrap().success());
+        }
+        self.docker(&["run", "--detach", "--name", name, "postgres:test"]);
+        let began = Instant::now();
+        while !self.try_docker(&["exec", name, "psql", "-XAtqU", "postgres", "-c", "SELECT 1"]).0 {
+            assert!(began.elapsed() < Duration::from_secs(120), "{}", self.docker(&["logs", name]));
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Runs a statement in such a container; what it answers.
+    #[track_caller]
+    pub fn sql(&self, container: &str, database: &str, sql: &str) -> String {
+        self.docker(&[
+            "exec",
+            container,
+            "psql",
+            "-XAtqU",
+            "postgres",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-d",
+            database,
+            "-c",
+            sql,
+        ])
+    }
+
+    /// `docker` with these arguments, and this daemon.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(tools().join("docker/usr/bin/docker"));
+        command.args(arguments).env("DOCKER_HOST", self.address()).env("DOCKER_CONFIG", self.folder.path());
+        command
+    }
+
     /// Whether `docker` succeeds, and its output.
     pub fn try_docker(&self, arguments: &[&str]) -> (bool, String) {
-        let ended = Command::new(tools().join("docker/usr/bin/docker"))
-            .args(arguments)
-            .env("DOCKER_HOST", self.address())
-            .env("DOCKER_CONFIG", self.folder.path())
-            .output()
-            .unwrap();
+        let ended = self.command(arguments).output().unwrap();
         let said = [ended.stdout, if ended.status.success() { Vec::new() } else { ended.stderr }].concat();
         (ended.status.success(), String::from_utf8_lossy(&said).trim_end().to_owned())
     }

@@ -7,6 +7,7 @@ use volumes::project::metadata::Reason;
 
 use super::{
     actor::ActorArgs,
+    container::DockerArgs,
     value::{label, seconds},
 };
 
@@ -75,6 +76,8 @@ pub(crate) struct ProjectSaveArgs {
     /// Wait so long for another save or restore of the project
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
     pub(crate) wait: Duration,
+    #[command(flatten)]
+    pub(crate) docker: DockerArgs,
 }
 
 /// List the saved states of a project
@@ -114,8 +117,8 @@ pub(crate) struct ProjectRestoreArgs {
     /// Replace the folder if it exists
     #[arg(long, requires = "to")]
     pub(crate) force: bool,
-    /// Restore the databases of a Postgres volume into this server, which must not have them or have
-    /// them empty; may be repeated
+    /// Restore the databases of a Postgres volume into this server, or the one in this container:NAME; it must not have
+    /// them or have them empty; may be repeated
     #[arg(long, value_name = "VOLUME=URL", value_parser = label)]
     pub(crate) into: Vec<(String, String)>,
     /// Keep set-user-id and set-group-id bits, and attributes other than user.*
@@ -126,6 +129,8 @@ pub(crate) struct ProjectRestoreArgs {
     /// Wait so long for another save or restore of the project
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", hide_default_value = true)]
     pub(crate) wait: Duration,
+    #[command(flatten)]
+    pub(crate) docker: DockerArgs,
 }
 
 /// Delete one saved state that is not the current one

@@ -60,6 +60,7 @@ async fn save(engine: Engine, args: &ProjectSaveArgs) -> Result<Answer, Failure>
         labels: args.labels.clone(),
         actor: args.actor.name(),
         wait: args.wait,
+        docker_host: args.docker.docker_host.clone(),
     };
     let outcome = save::save(&engine, &request).await?;
     let brief = Some(format!("{}\n", outcome.snapshot.snapshot_id));
@@ -189,6 +190,7 @@ async fn restore(engine: Engine, args: &ProjectRestoreArgs) -> Result<Answer, Fa
         preserve_special: args.preserve_special,
         actor: args.actor.name(),
         wait: args.wait,
+        docker_host: args.docker.docker_host.clone(),
     };
     let outcome = restore::restore(&engine, &request).await?;
     let brief = Some(format!("{}\n", outcome.snapshot_id));

@@ -59,3 +59,31 @@ fn all_containers_of_a_tenant_have_a_limit_together_and_each_keeps_its_current_s
     // The oldest of all is a current one, and stays.
     assert_eq!(names, ["acme/one", "acme/two", "acme/two"]);
 }
+
+#[test]
+fn the_oldest_snapshots_go_until_the_rest_takes_no_more_than_the_limit_of_bytes() {
+    let scene = Scene::new();
+    let config = scene.folder.path().join("pstore.toml");
+    fs::write(&config, "[tenants.acme]\nretention.tenant_max_bytes = \"8MiB\"\n").unwrap();
+    let host = scene.host.clone().with("PSTORE_CONFIG", config.to_str().unwrap());
+    scene.run("web", &[]);
+    let (mut taken, mut removed) = (Vec::new(), Vec::new());
+    for _ in 0..4 {
+        // Of each snapshot 3 MiB are its own.
+        scene.daemon.sh("web", "dd if=/dev/urandom of=/data/large bs=1M count=3 2>/dev/null");
+        let outcome = host.succeed(["container", "snapshot", "web", "acme/web"]);
+        taken.push(outcome["sha256_prefix"].as_str().unwrap().to_owned());
+        removed.extend(
+            outcome["removed"].as_array().unwrap().iter().map(|gone| gone.as_str().unwrap().to_owned()),
+        );
+    }
+    assert_eq!(removed, [format!("acme/web@{}", taken[0]), format!("acme/web@{}", taken[1])]);
+    // The current one stays, even if it is too large by itself.
+    fs::write(&config, "[tenants.acme]\nretention.tenant_max_bytes = 1000\n").unwrap();
+    let outcome = host.succeed(["container", "snapshot", "web", "acme/web"]);
+    assert_eq!(outcome["removed"].as_array().unwrap().len(), 2, "{outcome}");
+    let listed = host.succeed(["container", "list", "acme/web"]);
+    assert_eq!(listed["snapshots"].as_array().unwrap().len(), 1);
+    assert_eq!(listed["snapshots"][0]["sha256_prefix"], outcome["sha256_prefix"]);
+    host.verify("acme/web", &["--read-data"]);
+}

@@ -1,6 +1,7 @@
 //! These tests save beside writers that never pause, and count what is in each saved state.
 
 use std::{
+    env,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicI64, Ordering},
@@ -10,7 +11,13 @@ use std::{
 
 use crate::shop::{ALL, Shop, rows};
 
-const SAVES: usize = 5;
+/// How often a database is saved beside a writer: so often as PSTORE_SAVE_ROUNDS says, else `few`.
+pub fn rounds(few: usize) -> usize {
+    match env::var("PSTORE_SAVE_ROUNDS") {
+        Ok(text) => text.parse().expect("PSTORE_SAVE_ROUNDS is a number"),
+        Err(_) => few,
+    }
+}
 
 /// Each transaction writes one row to each of two tables.
 fn linked_rows_are_never_one_without_the_other(mode: &'static str) {
@@ -30,7 +37,7 @@ fn linked_rows_are_never_one_without_the_other(mode: &'static str) {
         })
     };
     let mut last = 0;
-    for round in 0..SAVES {
+    for round in 0..rounds(5) {
         let told = written.load(Ordering::SeqCst);
         let saved = shop.save(&[]);
         let then = written.load(Ordering::SeqCst);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod containers_limits;
+mod containers_load;
 mod containers_restore;
 mod containers_snapshot;
 mod kept;
@@ -10,6 +11,8 @@ mod killed;
 mod load;
 mod places;
 mod postgres;
+mod postgres_containers;
 mod restored;
 mod saved;
+mod services;
 mod shop;

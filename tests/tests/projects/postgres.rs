@@ -12,7 +12,7 @@ use std::{
 
 use tests::{binary::assert_says, postgres::Postgres};
 
-use crate::shop::Shop;
+use crate::{load::rounds, shop::Shop};
 
 fn project(server: &Postgres, databases: &str) -> String {
     format!(
@@ -56,7 +56,7 @@ fn linked_rows_beside_a_writer_are_restored_into_a_second_server() {
         })
     };
     let mut last = 0;
-    for round in 0..3 {
+    for round in 0..rounds(3) {
         let told: u64 = first.sql("shop", "SELECT count(*) FROM a").parse().unwrap();
         let saved = shop.save(&[]);
         let dumps = &saved["snapshot"]["volumeManifests"]["orders"]["postgres"];

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::ErrorKind;
 
-use crate::docker::{Container, Docker, Status};
+use crate::docker::{Container, Docker, Status, is_name};
 
 /// The version of the document that this pstore writes.
 const VERSION: u64 = 1;
@@ -134,12 +134,6 @@ pub(super) struct Said<'a> {
     pub run_id: Option<&'a str>,
 }
 
-/// Whether Docker takes this as a name: nothing that leads elsewhere in a path.
-fn is_name(text: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-    text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric()) && text.bytes().all(is_plain)
-}
-
 impl ContainerDescription {
     pub(super) async fn of(docker: &Docker, container: &Container, said: Said<'_>) -> Result<Self, Failure> {
         let described = &container.described;
@@ -176,6 +170,11 @@ impl ContainerDescription {
             mounts: mounts(container),
             excluded: super::top_layer::EXCLUDED.iter().map(|path| format!("/{path}")).collect(),
         })
+    }
+
+    /// The same of a container that was found in the state in which it is there.
+    pub(super) fn found_as(self, container: &Container) -> Self {
+        Self { status: container.status, health: container.health.clone(), ..self }
     }
 
     /// Reads the document of a snapshot, which may come from anybody.

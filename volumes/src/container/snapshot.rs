@@ -225,17 +225,14 @@ async fn take(
         error = keeper.lost() => Err(Failure::new(ErrorKind::LockLost, error.to_string())),
     };
     drop(keeper);
+    if stored.is_err() {
+        // What was cut short has left its notes. The container does not wait for the store.
+        let _ = docker.settle_left(&notes).await;
+    }
     if let Err(error) = hold.release().await {
         engine.warn(&format!("the lock of {name} could not be given back; it expires by itself: {error}"));
     }
-    let Stored { imported, description, counts, paused, mut warnings } = match stored {
-        Ok(stored) => stored,
-        Err(failure) => {
-            // What was cut short has left its notes.
-            let _ = docker.settle_left(&notes).await;
-            return Err(failure);
-        }
-    };
+    let Stored { imported, description, counts, paused, mut warnings } = stored?;
     let removed = match request.trigger {
         // What is about to be restored may be the oldest: the next ordinary snapshot removes what is beyond the limits.
         Trigger::BeforeRestore => Vec::new(),
@@ -308,11 +305,15 @@ impl Job<'_> {
         let description = ContainerDescription::of(self.docker, self.container, said).await?;
         let warnings = description.warnings();
         let began = Instant::now();
-        let resting = self.docker.rest(self.container, Rest::Pause, self.notes).await?;
+        let resting = self.docker.rest(self.container, Rest::Pause, self.notes, self.request.wait);
+        let resting = self.limited(began, resting).await?;
+        let rests = Instant::now();
+        // Another command may have had it at rest until now.
+        let description = description.found_as(&resting.found);
         self.engine.step("the container rests");
         let copied = self.limited(began, self.copy(&description, scratch.path())).await;
         resting.resume().await?;
-        let paused = began.elapsed();
+        let paused = rests.elapsed();
         self.engine.step("the container goes on");
         let Copied { image, volumes } = copied?;
         let spooled = scratch.path().join("image.tar");

@@ -49,9 +49,20 @@ pub struct Container {
     pub described: ContainerInspectResponse,
 }
 
+/// Whether Docker takes this as a name: nothing that leads elsewhere in a path of its API.
+pub fn is_name(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric()) && text.bytes().all(is_plain)
+}
+
 impl Docker {
     /// Looks a container up by its name or id. One in another state than those of [`Status`] is refused.
     pub async fn container(&self, name: &str) -> Result<Container, Failure> {
+        if !is_name(name) {
+            let message = format!("{name:?} is no name or id of a container");
+            return Err(Failure::new(ErrorKind::InvalidInput, message)
+                .hint("`docker ps --all` lists the names of those there are"));
+        }
         let described = self.api.inspect_container(name, None).await.map_err(|error| {
             let failure = failure(&format!("cannot look at the container {name:?}"), &error);
             match failure.kind {
@@ -67,6 +78,22 @@ impl Docker {
 }
 
 impl Container {
+    /// Fails for a container that its daemon removes when it ends.
+    pub(super) fn require_stoppable(&self) -> Result<(), Failure> {
+        let host_config = self.described.host_config.as_ref();
+        match host_config.and_then(|config| config.auto_remove) {
+            Some(true) => {
+                let message = format!(
+                    "the container {} was started with --rm: its daemon removes it when it ends",
+                    self.name
+                );
+                Err(Failure::new(ErrorKind::InvalidInput, message)
+                    .hint("make it without --rm; what only pauses a container works with --rm"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn of(name: &str, described: ContainerInspectResponse) -> Result<Self, Failure> {
         let state = described.state.clone().unwrap_or_default();
         let status = match state.status {

@@ -5,11 +5,12 @@
 //! process: the next command undoes what it names.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, DirBuilder, File},
     io::{self, Read, Write},
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use engine::{failure::Failure, settings::Settings};
@@ -39,6 +40,9 @@ pub(super) enum Undo {
         name: String,
         /// The state in which it was found.
         found: Status,
+        /// How long it may take to end, if it was told to.
+        #[serde(default)]
+        stop_seconds: Option<u32>,
     },
     /// Remove a container that we have made.
     Container {
@@ -98,7 +102,7 @@ pub struct Notes {
 pub(super) struct HeldNote {
     path: PathBuf,
     /// Open and locked.
-    _file: File,
+    file: File,
     pub note: Note,
 }
 
@@ -114,7 +118,7 @@ impl Notes {
         let path = self.folder.join(name).with_extension(SUFFIX);
         let written = self.write_to(&path, &note);
         let file = written.map_err(|error| Error::io("cannot write the note", &path, error))?;
-        Ok(HeldNote { path, _file: file, note })
+        Ok(HeldNote { path, file, note })
     }
 
     fn write_to(&self, path: &Path, note: &Note) -> io::Result<File> {
@@ -132,13 +136,44 @@ impl Notes {
 
     /// The notes about `host` that dead processes have left, held by this one from now on.
     pub(super) fn left(&self, host: &str) -> Vec<HeldNote> {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let paths = entries.map(|entry| entry.path());
-        let named = paths.filter(|path| path.extension().is_some_and(|suffix| suffix == SUFFIX));
-        let mut left: Vec<HeldNote> = named.filter_map(taken).filter(|held| held.note.host == host).collect();
+        let mut left: Vec<HeldNote> =
+            self.paths().filter_map(taken).filter(|held| held.note.host == host).collect();
         left.sort_by_key(|held| held.note.undo.order());
         left
     }
+
+    /// The daemons at which dead processes have left something.
+    pub(super) fn hosts_left(&self) -> BTreeSet<String> {
+        self.paths().filter_map(taken).map(|held| held.note.host).collect()
+    }
+
+    /// Whether a living command has this container at rest, or is about to; the holder of `own` does not count.
+    pub(super) fn is_at_rest(&self, host: &str, container: &str, own: Option<&HeldNote>) -> bool {
+        let others = self.paths().filter(|path| own.is_none_or(|own| *path != own.path));
+        others.filter_map(held_by_another).any(|note| match &note.undo {
+            Undo::Resume { container: other, .. } | Undo::PutBack { container: other, .. } => {
+                note.host == host && other == container
+            }
+            _ => false,
+        })
+    }
+
+    fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path());
+        paths.filter(|path| path.extension().is_some_and(|suffix| suffix == SUFFIX))
+    }
+}
+
+/// What a note says whose writer lives.
+fn held_by_another(path: PathBuf) -> Option<Note> {
+    let mut file = File::open(&path).ok()?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        return None;
+    }
+    let mut text = Vec::new();
+    file.read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 /// The note, if nobody holds it.
@@ -149,14 +184,26 @@ fn taken(path: PathBuf) -> Option<HeldNote> {
     file.read_to_end(&mut text).ok()?;
     let note = serde_json::from_slice(&text);
     let note = note.inspect_err(|error| tracing::warn!(%error, ?path, "a note cannot be read")).ok()?;
-    Some(HeldNote { path, _file: file, note })
+    Some(HeldNote { path, file, note })
 }
 
 impl HeldNote {
     /// Whether the daemon may still be making what it names, for whoever has written it.
     pub fn is_young(&self) -> bool {
+        self.is_younger_than(YOUNG)
+    }
+
+    /// What it names is asked for now: from this moment on the daemon may be doing it.
+    pub fn touch(&self) {
+        if let Err(error) = self.file.set_modified(SystemTime::now()) {
+            tracing::warn!(path = %self.path.display(), %error, "a note keeps its older time");
+        }
+    }
+
+    /// Whether it was written less than so long ago.
+    pub fn is_younger_than(&self, limit: Duration) -> bool {
         let modified = fs::metadata(&self.path).and_then(|metadata| metadata.modified());
-        modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age < YOUNG))
+        modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age < limit))
     }
 
     /// Removes it: what it names is undone.
@@ -164,5 +211,47 @@ impl HeldNote {
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "a note could not be removed");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(host: &str, container: &str) -> Note {
+        let (container, name) = (container.to_owned(), "web".to_owned());
+        let undo = Undo::Resume { container, name, found: Status::Running, stop_seconds: None };
+        Note { host: host.to_owned(), undo }
+    }
+
+    #[test]
+    fn a_note_is_of_a_living_command_until_that_ends_and_then_the_next_one_takes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let notes = Notes { folder: folder.path().to_owned() };
+        assert!(!notes.is_at_rest("here", "1", None));
+        let held = notes.write(note("here", "1")).unwrap();
+        assert!(notes.is_at_rest("here", "1", None));
+        assert!(!notes.is_at_rest("here", "1", Some(&held)), "its own does not count");
+        assert!(!notes.is_at_rest("here", "2", None) && !notes.is_at_rest("there", "1", None));
+        assert!(notes.left("here").is_empty() && notes.hosts_left().is_empty());
+        // As the kernel does when the process ends.
+        drop(held);
+        assert!(!notes.is_at_rest("here", "1", None));
+        assert_eq!(notes.hosts_left(), BTreeSet::from(["here".to_owned()]));
+        let mut left = notes.left("here");
+        assert_eq!(left.iter().map(|held| &held.note).collect::<Vec<_>>(), [&note("here", "1")]);
+        assert!(notes.is_at_rest("here", "1", None), "whoever undoes it works on the container");
+        left.remove(0).remove();
+        assert!(notes.left("here").is_empty());
+    }
+
+    #[test]
+    fn a_note_is_as_young_as_what_was_asked_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = Notes { folder: folder.path().to_owned() }.write(note("here", "1")).unwrap();
+        held.file.set_modified(SystemTime::now() - Duration::from_secs(60)).unwrap();
+        assert!(!held.is_younger_than(Duration::from_secs(50)));
+        held.touch();
+        assert!(held.is_younger_than(Duration::from_secs(50)));
     }
 }

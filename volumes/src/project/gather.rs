@@ -14,9 +14,10 @@ use super::{
     FILES, VOLUMES,
     copy::Copier,
     digest,
-    file::{Project, VolumeKind},
+    file::Project,
     metadata::{Consistency, PostgresDump, SqliteCopy, VolumeFormat, VolumeManifest},
     postgres, sqlite,
+    volume::VolumeKind,
 };
 
 /// What was gathered of the volumes.
@@ -62,7 +63,7 @@ pub async fn databases(project: &Project, workspace: &Path) -> Result<Gathered, 
                 gathered.sqlite.insert(name.clone(), copies);
             }
             VolumeKind::Postgres(server) => {
-                gathered.postgres.insert(name.clone(), postgres::dump(server, &to).await?);
+                gathered.postgres.insert(name.clone(), postgres::dump(project, server, &to).await?);
             }
         }
     }

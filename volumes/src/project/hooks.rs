@@ -36,5 +36,5 @@ async fn run_one(project: &Project, hook: &Hook) -> Result<(), String> {
         .env("PSTORE_PROJECT", project.name.to_string())
         .env("PSTORE_STATE", &project.state)
         .current_dir(project.file.parent().unwrap_or(&project.state));
-    program::output(&mut command, hook.time_limit).await.map(drop)
+    program::run(&mut command, hook.time_limit).await
 }

@@ -1,5 +1,6 @@
 //! `project` saves the state of a project, lists what was saved, and restores it.
 
+pub mod containers;
 pub mod copy;
 pub mod delete;
 pub mod digest;
@@ -14,7 +15,9 @@ pub mod note;
 pub mod opened;
 pub mod places;
 pub mod postgres;
+pub mod postgres_client;
 pub mod program;
+mod reader;
 pub mod recover;
 pub mod restore;
 pub mod save;
@@ -23,6 +26,7 @@ pub mod sqlite;
 pub mod step;
 pub mod store_state;
 pub mod swap;
+pub mod volume;
 
 /// The file with the metadata, in the tree of a saved state.
 pub const METADATA: &str = "metadata.json";

@@ -8,10 +8,7 @@ use std::{
 use engine::failure::Failure;
 use store::{ErrorKind, error::IoContext};
 
-use super::{
-    FILES, VOLUMES,
-    file::{Project, VolumeKind},
-};
+use super::{FILES, VOLUMES, file::Project, volume::VolumeKind};
 
 /// Refuses parts of which one lies inside the other: it would be saved twice, and a restore could not put both back.
 pub fn require_apart(project: &Project) -> Result<(), Failure> {

@@ -4,140 +4,49 @@
 //! in a dump is read from the dump itself: the rows of each table, and a digest of them that does not depend on their
 //! order. A database that was restored is dumped once more, and has to have the same.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use engine::failure::Failure;
 use sha2::{Digest, Sha256};
 use store::{ErrorKind, error::IoContext};
-use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    process::Command,
-};
 
 use super::{
-    file::Postgres,
+    file::Project,
     metadata::{PostgresDump, TableContent},
-    program,
+    postgres_client::Client,
+    volume::Postgres,
 };
 
 /// Roles and tablespaces.
 const GLOBALS: &str = "globals.sql";
-const DEBIAN: &str = "/usr/lib/postgresql";
-
-/// The programs of one server, and how they reach it.
-#[derive(Debug)]
-struct Client<'a> {
-    url: &'a str,
-    programs: Option<PathBuf>,
-    limit: Duration,
-}
-
-impl<'a> Client<'a> {
-    fn new(server: &'a Postgres, url: &'a str) -> Self {
-        Self { url, programs: server.programs.clone().or_else(newest), limit: server.time_limit }
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let path = self.programs.as_ref().map_or_else(|| program.into(), |folder| folder.join(program));
-        let mut command = program::command(&path);
-        // Where passwords and certificates are.
-        command.envs(std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PG")));
-        command
-    }
-
-    /// Runs a program that must succeed; what it has printed.
-    async fn run(&self, program: &str, words: &[&str]) -> Result<String, Failure> {
-        let mut command = self.command(program);
-        command.args(words);
-        program::output(&mut command, self.limit).await.map_err(|problem| {
-            let failure = Failure::new(ErrorKind::CommandFailed, format!("{program} {problem}"));
-            match problem.contains("cannot be started") {
-                true => failure.hint(
-                    "install the programs of PostgreSQL (postgresql-client), or name their folder with `programs`",
-                ),
-                false => failure.hint(
-                    "check `url`, and whether the server runs; ~/.pgpass or PGPASSFILE is the place of a password",
-                ),
-            }
-        })
-    }
-
-    async fn ask(&self, database: Option<&str>, sql: &str) -> Result<String, Failure> {
-        let url = database.map_or_else(|| self.url.to_owned(), |name| with_database(self.url, name));
-        let words = ["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &url, "-c", sql];
-        Ok(self.run("psql", &words).await?.trim_end().to_owned())
-    }
-
-    async fn dump(&self, database: &str, to: &Path) -> Result<(), Failure> {
-        let (url, file) = (with_database(self.url, database), to.display().to_string());
-        let words = ["--format=custom", "--compress=0", "--no-password", "--file", &file, "--dbname", &url];
-        self.run("pg_dump", &words).await.map(drop)
-    }
-
-    /// What is in a dump.
-    async fn content(&self, dump: &Path) -> Result<BTreeMap<String, TableContent>, Failure> {
-        let failed = |problem: String| {
-            Failure::new(
-                ErrorKind::CommandFailed,
-                format!("pg_restore cannot read {}: {problem}", dump.display()),
-            )
-        };
-        let mut command = self.command("pg_restore");
-        command.args(["--data-only", "--file=-"]).arg(dump).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
-        let Some(stdout) = child.stdout.take() else { return Err(failed("it says nothing".to_owned())) };
-        let reading = async {
-            let (mut reader, mut line, mut tables) =
-                (BufReader::with_capacity(1 << 20, stdout), Vec::new(), Tables::default());
-            while reader.read_until(b'\n', &mut line).await? > 0 {
-                tables.line(&line);
-                line.clear();
-            }
-            Ok::<_, std::io::Error>((tables.ended(), child.wait().await?))
-        };
-        let (tables, status) = tokio::time::timeout(self.limit, reading)
-            .await
-            .map_err(|_| failed(format!("it took longer than {} s", self.limit.as_secs_f64())))?
-            .map_err(|error| failed(error.to_string()))?;
-        status.success().then_some(tables).ok_or_else(|| failed(status.to_string()))
-    }
-}
-
-/// Debian has the programs of each version in a folder of its own; `pg_dump` on the path may be older than the server.
-fn newest() -> Option<PathBuf> {
-    let versions = fs::read_dir(DEBIAN).into_iter().flatten().flatten();
-    let numbered = versions.filter_map(|entry| {
-        let number: u64 = entry.file_name().to_str()?.split('.').next()?.parse().ok()?;
-        let programs = entry.path().join("bin");
-        programs.join("pg_dump").exists().then_some((number, programs))
-    });
-    numbered.max().map(|(_, programs)| programs)
-}
-
-/// The connection string with another database.
-fn with_database(url: &str, database: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return format!("{url} dbname='{database}'") };
-    let (place, parameters) = rest
-        .split_once('?')
-        .map_or((rest, String::new()), |(place, parameters)| (place, format!("?{parameters}")));
-    let host = place.split('/').next().unwrap_or_default();
-    format!("{scheme}://{host}/{database}{parameters}")
-}
 
 /// Adds the rows of a dump up, line by line.
 #[derive(Default)]
 struct Tables {
     found: BTreeMap<String, (u64, u128)>,
     within: Option<String>,
+    /// The beginning of a line whose end has not come yet.
+    begun: Vec<u8>,
 }
 
 impl Tables {
+    /// The next piece of the dump's text.
+    fn piece(&mut self, mut piece: &[u8]) {
+        while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
+            let (line, rest) = piece.split_at(end + 1);
+            match self.begun.is_empty() {
+                true => self.line(line),
+                false => {
+                    let mut whole = std::mem::take(&mut self.begun);
+                    whole.extend_from_slice(line);
+                    self.line(&whole);
+                }
+            }
+            piece = rest;
+        }
+        self.begun.extend_from_slice(piece);
+    }
+
     fn line(&mut self, line: &[u8]) {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         match self.within.take() {
@@ -157,7 +66,11 @@ impl Tables {
         }
     }
 
-    fn ended(self) -> BTreeMap<String, TableContent> {
+    fn ended(mut self) -> BTreeMap<String, TableContent> {
+        let rest = std::mem::take(&mut self.begun);
+        if !rest.is_empty() {
+            self.line(&rest);
+        }
         let content = |(rows, sum)| TableContent { rows, digest: format!("{sum:032x}") };
         self.found.into_iter().map(|(table, found)| (table, content(found))).collect()
     }
@@ -170,23 +83,22 @@ fn begun(line: &str) -> Option<String> {
 }
 
 /// Dumps the databases of a volume to a folder.
-pub async fn dump(server: &Postgres, to: &Path) -> Result<Vec<PostgresDump>, Failure> {
-    let client = Client::new(server, &server.url);
+pub async fn dump(project: &Project, server: &Postgres, to: &Path) -> Result<Vec<PostgresDump>, Failure> {
+    let client = Client::of(project, server).await?;
     fs::create_dir_all(to).at("cannot make", to)?;
     let server_version = client.ask(None, "SHOW server_version").await?;
     let dumped_with = client.run("pg_dump", &["--version"]).await?.trim_end().to_owned();
     if server.globals {
-        let file = to.join(GLOBALS).display().to_string();
-        let words = ["--globals-only", "--no-password", "--file", &file, "--dbname", &server.url];
-        client.run("pg_dumpall", &words).await?;
+        let words = ["--globals-only", "--no-password", "--dbname", &client.url(None)];
+        client.write("pg_dumpall", &words, &to.join(GLOBALS)).await?;
     }
     let mut dumps = Vec::new();
     for database in &server.databases {
         let path = format!("{database}.pgdump");
-        client.dump(database, &to.join(&path)).await?;
+        dump_one(&client, database, &to.join(&path)).await?;
         dumps.push(PostgresDump {
             database: database.clone(),
-            tables: client.content(&to.join(&path)).await?,
+            tables: content(&client, &to.join(&path)).await?,
             path,
             server_version: server_version.clone(),
             dumped_with: dumped_with.clone(),
@@ -195,15 +107,31 @@ pub async fn dump(server: &Postgres, to: &Path) -> Result<Vec<PostgresDump>, Fai
     Ok(dumps)
 }
 
+async fn dump_one(client: &Client, database: &str, to: &Path) -> Result<(), Failure> {
+    let words = ["--format=custom", "--compress=0", "--no-password", "--dbname", &client.url(Some(database))];
+    client.write("pg_dump", &words, to).await
+}
+
+/// What is in a dump.
+async fn content(client: &Client, dump: &Path) -> Result<BTreeMap<String, TableContent>, Failure> {
+    let mut tables = Tables::default();
+    let mut sink = |piece: &[u8]| {
+        tables.piece(piece);
+        Ok(())
+    };
+    client.stream("pg_restore", &["--data-only", "--file=-"], Some(dump), &mut sink).await?;
+    Ok(tables.ended())
+}
+
 /// Restores dumps in `folder` into a server that has none of these databases, or has them empty. Each is dumped once
 /// more and compared. If one fails, those that were made go again.
 pub async fn restore(
-    server: &Postgres,
-    url: &str,
+    project: &Project,
+    (server, target): (&Postgres, &str),
     folder: &Path,
     dumps: &[PostgresDump],
 ) -> Result<(), Failure> {
-    let client = Client::new(server, url);
+    let client = Client::at(project, server, target).await?;
     let mut absent = Vec::new();
     for PostgresDump { database, .. } in dumps {
         let sql = format!("SELECT count(*) FROM pg_database WHERE datname = '{database}'");
@@ -218,8 +146,8 @@ pub async fn restore(
     let globals = folder.join(GLOBALS);
     if globals.exists() {
         // Roles that are there already are no failure; one that is missing makes the restore of its tables fail.
-        let file = globals.display().to_string();
-        client.run("psql", &["-Xq", "-v", "ON_ERROR_STOP=0", "-d", url, "-f", &file]).await?;
+        let words = ["-Xq", "-v", "ON_ERROR_STOP=0", "-d", &client.url(None), "-f", "-"];
+        client.stream("psql", &words, Some(&globals), &mut |_| Ok(())).await?;
     }
     let mut made = Vec::new();
     for dump in dumps {
@@ -246,14 +174,14 @@ pub async fn restore(
 const TABLES: &str = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
      WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)'";
 
-async fn restore_one(client: &Client<'_>, dump: &PostgresDump, file: &Path) -> Result<(), Failure> {
-    let (url, path) = (with_database(client.url, &dump.database), file.display().to_string());
-    let words = ["--exit-on-error", "--single-transaction", "--no-password", "--dbname", &url, &path];
-    client.run("pg_restore", &words).await?;
+async fn restore_one(client: &Client, dump: &PostgresDump, file: &Path) -> Result<(), Failure> {
+    let url = client.url(Some(&dump.database));
+    let words = ["--exit-on-error", "--single-transaction", "--no-password", "--dbname", &url];
+    client.stream("pg_restore", &words, Some(file), &mut |_| Ok(())).await?;
     let again = tempfile::Builder::new().prefix("pstore-again-").tempfile();
     let again = again.map_err(|error| Failure::new(ErrorKind::Io, format!("cannot make a file: {error}")))?;
-    client.dump(&dump.database, again.path()).await?;
-    let found = client.content(again.path()).await?;
+    dump_one(client, &dump.database, again.path()).await?;
+    let found = content(client, again.path()).await?;
     let differs = |(table, saved): &(&String, &TableContent)| found.get(*table) != Some(*saved);
     let Some((table, saved)) = dump.tables.iter().find(differs) else {
         return match found.keys().find(|table| !dump.tables.contains_key(*table)) {
@@ -276,21 +204,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_string_gets_another_database() {
-        for (url, expected) in [
-            ("postgresql://postgres@/postgres?host=/run", "postgresql://postgres@/shop?host=/run"),
-            ("postgres://db.example:5433", "postgres://db.example:5433/shop"),
-            ("host=/run user=x", "host=/run user=x dbname='shop'"),
-        ] {
-            assert_eq!(with_database(url, "shop"), expected);
-        }
-    }
-
-    #[test]
     fn rows_are_counted_and_their_order_does_not_matter() {
         let count = |text: &str| {
             let mut tables = Tables::default();
-            text.lines().for_each(|line| tables.line(format!("{line}\n").as_bytes()));
+            // However it comes.
+            text.as_bytes().chunks(3).for_each(|piece| tables.piece(piece));
             tables.ended()
         };
         let one = count(

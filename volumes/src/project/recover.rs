@@ -2,11 +2,12 @@
 
 use engine::{Engine, failure::Failure};
 
-use super::{file::Project, hooks, note::Note, swap};
+use super::{containers, file::Project, hooks, note::Note, swap};
 
 /// Takes the note of a project, and lets services go on that a dead process has left at rest.
 pub async fn take_note(engine: &Engine, project: &Project) -> Result<Note, Failure> {
     let mut note = Note::take(engine, &project.name)?;
+    containers::settle(engine).await?;
     if note.pending != Default::default() {
         engine.warn(&format!(
             "a save or restore of {} was cut short; letting its services go on",
@@ -43,6 +44,8 @@ pub async fn undo(engine: &Engine, project: &Project, note: &mut Note) -> Result
     if failed.is_none() {
         note.pending.resting.clear();
     }
+    // What was cut short has left its notes.
+    containers::settle(engine).await?;
     let post_save = std::mem::take(&mut note.pending.post_save);
     let hooks_end = hooks::run(engine, project, &post_save).await;
     if let Some(failure) = failed {

@@ -26,16 +26,17 @@ use store::{
 };
 
 use super::{
-    FILES, VOLUMES,
+    FILES, VOLUMES, containers,
     copy::{self, Copier},
     digest,
-    file::{Postgres, Project, VolumeKind},
+    file::{Project, Service},
     metadata::{Metadata, PostgresDump},
     note::Replaced,
     opened::{self, Saved},
     postgres, recover, save,
     service::{self, Found},
     sqlite, swap,
+    volume::{Postgres, VolumeKind},
 };
 
 /// Restores a saved state.
@@ -58,6 +59,8 @@ pub struct RestoreRequest {
     pub actor: ActorName,
     /// How long to wait for somebody else who saves or restores the project.
     pub wait: Duration,
+    /// The address of the Docker daemon; that of the project file if it is not said, else that of this machine.
+    pub docker_host: Option<String>,
 }
 
 /// A saved state that was restored.
@@ -118,7 +121,7 @@ async fn beside(
     request: &RestoreRequest,
     to: &Path,
 ) -> Result<ProjectRestoreOutcome, Failure> {
-    let project = Project::read(&request.file)?;
+    let project = Project::read(&request.file)?.at_docker_host(request.docker_host.as_deref());
     recover::recover(engine, &project).await;
     engine.location.keep_apart(to)?;
     let tenant = engine.tenant(&project.name.tenant).await?;
@@ -204,7 +207,7 @@ fn outcome(project: &Project, saved: &Saved, report: &restore::Report) -> Projec
 }
 
 async fn in_place(engine: &Engine, request: &RestoreRequest) -> Result<ProjectRestoreOutcome, Failure> {
-    let project = save::resolve(engine, &request.file).await?;
+    let project = save::resolve(engine, &request.file, request.docker_host.as_deref()).await?;
     let mut locked = save::lock(engine, &project, &request.actor, request.wait).await?;
     let restored = replaced(engine, &project, &mut locked, request).await;
     // Whatever has happened: folders in place, services as they were.
@@ -225,7 +228,7 @@ async fn replaced(
     // Before a state is saved: it would count for @latest~1.
     let saved = opened::find(engine, &locked.tenant, &project.name, request.reference.as_deref()).await?;
     servers(project, &saved.metadata, request)?;
-    require_ended(project)?;
+    require_ended(project).await?;
     let before = save::before_restore(engine, project, locked, &request.actor).await?;
     let nonce = Nonce::from_bytes(id::random()).to_string();
     let staging = beside_of(&project.state, "restore", &nonce);
@@ -240,7 +243,7 @@ async fn replaced(
     locked.note.write()?;
     blocking(move || swaps.iter().try_for_each(bring_near)).await?;
     // Somebody may have started meanwhile.
-    require_ended(project)?;
+    require_ended(project).await?;
     swap::forward(&mut locked.note)?;
     outcome.replaced = names;
     outcome.warnings.extend(warnings);
@@ -270,7 +273,7 @@ fn servers<'a>(
                 let message = format!(
                     "{name:?} is no volume with databases of Postgres, in the project and in the state"
                 );
-                Err(Failure::usage(message).hint("write --into VOLUME=URL"))
+                Err(Failure::usage(message).hint("write --into VOLUME=URL or --into VOLUME=container:NAME"))
             }
         }
     };
@@ -286,22 +289,30 @@ async fn restore_databases(
 ) -> Result<Vec<String>, Failure> {
     let mut restored = Vec::new();
     for (name, server, url, dumps) in servers(project, metadata, request)? {
-        postgres::restore(server, url, &folder.join(VOLUMES).join(name), dumps).await?;
+        postgres::restore(project, (server, url), &folder.join(VOLUMES).join(name), dumps).await?;
         restored.push(name.to_owned());
     }
     Ok(restored)
 }
 
-/// A process that runs would go on with the files that it has open.
-fn require_ended(project: &Project) -> Result<(), Failure> {
+/// A service that runs would go on with the files that it has open.
+async fn require_ended(project: &Project) -> Result<(), Failure> {
+    let mut running = None;
     for (name, table) in &project.services {
-        if service::find(name, table)?.found != Found::Stopped {
-            let message = format!("service {name:?} runs, and would go on with the files of before");
-            return Err(Failure::new(ErrorKind::InUse, message)
-                .hint("end it and run this again; or --to DIR restores to another folder"));
+        if let Service::Process { pid_file } = table
+            && service::find(name, pid_file)?.found != Found::Stopped
+        {
+            running = Some(name.clone());
         }
     }
-    Ok(())
+    match running.or(containers::not_ended(project).await?) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("service {name:?} runs, and would go on with the files of before");
+            Err(Failure::new(ErrorKind::InUse, message)
+                .hint("end it and run this again; or --to DIR restores to another folder"))
+        }
+    }
 }
 
 /// A path beside another, of the same file system.

@@ -1,7 +1,7 @@
 //! `save` stores the state of a project in ten steps: all of it, or nothing.
 
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -26,8 +26,8 @@ use store::{
 };
 
 use super::{
-    METADATA,
-    file::{Keep, Project, VolumeKind},
+    METADATA, containers,
+    file::{Keep, Project, Service},
     gather::{self, Gathered},
     hooks,
     metadata::{Metadata, Reason},
@@ -35,7 +35,9 @@ use super::{
     opened, places, recover, service,
     step::Step,
     store_state,
+    volume::VolumeKind,
 };
+use crate::docker::Resting;
 
 /// How often to look whether another command of the project has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -53,6 +55,8 @@ pub struct SaveRequest {
     pub actor: ActorName,
     /// How long to wait for somebody else who saves or restores the project.
     pub wait: Duration,
+    /// The address of the Docker daemon; that of the project file if it is not said, else that of this machine.
+    pub docker_host: Option<String>,
 }
 
 /// A state of a project that was saved.
@@ -95,7 +99,8 @@ pub async fn save(engine: &Engine, request: &SaveRequest) -> Result<SaveOutcome,
     let options =
         CaptureOptions { labels: request.labels.clone(), ..CaptureOptions::new(request.reason.of_record()) };
     options.check()?;
-    let project = at(engine, Step::Resolve, resolve(engine, &request.file)).await?;
+    let project =
+        at(engine, Step::Resolve, resolve(engine, &request.file, request.docker_host.as_deref())).await?;
     let locked = at(engine, Step::Lock, lock(engine, &project, &request.actor, request.wait)).await?;
     let outcome = under_lock(engine, &project, locked, request).await?;
     Ok(SaveOutcome { elapsed: began.elapsed(), elapsed_ms: began.elapsed().as_millis() as u64, ..outcome })
@@ -116,8 +121,9 @@ async fn at<T>(
 }
 
 /// Reads a project file, and checks that the places it names are there.
-pub async fn resolve(engine: &Engine, file: &Path) -> Result<Project, Failure> {
-    let project = Project::read(file)?;
+pub async fn resolve(engine: &Engine, file: &Path, docker_host: Option<&str>) -> Result<Project, Failure> {
+    let mut project = Project::read(file)?.at_docker_host(docker_host);
+    containers::locate_volumes(&mut project).await?;
     let folders = project
         .volumes
         .iter()
@@ -253,6 +259,7 @@ pub async fn before_restore(
         labels: Vec::new(),
         actor: actor.clone(),
         wait: Duration::ZERO,
+        docker_host: project.docker_host.clone(),
     };
     let project = Project { keep: Keep::All, ..project.clone() };
     let Locked { tenant, hold, renewer, note } = locked;
@@ -260,6 +267,16 @@ pub async fn before_restore(
     let saved = whole(engine, renewer, job.run(note)).await;
     at(engine, Step::Resume, recover::undo(engine, &project, note)).await?;
     saved
+}
+
+/// The moment that is saved.
+struct Checkpoint {
+    workspace: Scratch,
+    taken_at_ms: u64,
+    /// When the first service was brought to rest.
+    began: Instant,
+    /// The services that are containers.
+    containers: Vec<Resting>,
 }
 
 /// A save under its lock.
@@ -282,14 +299,19 @@ impl Job<'_> {
         })
         .await?;
         at(engine, Step::Quiesce, gather::flush(project)).await?;
-        let (workspace, taken_at_ms, rests) = at(engine, Step::Checkpoint, self.checkpoint(note)).await?;
+        let Checkpoint { workspace, taken_at_ms, began, containers } =
+            at(engine, Step::Checkpoint, self.checkpoint(note)).await?;
         let (gathered, rested) = at(engine, Step::Copy, async {
             gather::folders(project, workspace.path()).await?;
             // What was copied needs them no longer.
             for resting in note.pending.resting.iter().rev() {
                 resting.resume().await?;
             }
-            let rested = if note.pending.resting.is_empty() { Duration::ZERO } else { rests.elapsed() };
+            let is_any = !(note.pending.resting.is_empty() && containers.is_empty());
+            for container in containers.into_iter().rev() {
+                container.resume().await?;
+            }
+            let rested = if is_any { began.elapsed() } else { Duration::ZERO };
             note.pending.resting.clear();
             note.write()?;
             Ok((gather::databases(project, workspace.path()).await?, rested))
@@ -301,7 +323,7 @@ impl Job<'_> {
     }
 
     /// Brings the services of generic volumes to rest, and makes the folder in which the state is gathered.
-    async fn checkpoint(&self, note: &mut Note) -> Result<(Scratch, u64, Instant), Failure> {
+    async fn checkpoint(&self, note: &mut Note) -> Result<Checkpoint, Failure> {
         let parent = self.project.workspace.clone().unwrap_or_else(std::env::temp_dir);
         self.engine.location.keep_apart(&parent).ok();
         scratch::sweep(&parent);
@@ -310,18 +332,20 @@ impl Job<'_> {
             VolumeKind::Generic { services } => Some(services),
             _ => None,
         });
-        let mut resting = BTreeMap::new();
-        for name in named.flatten() {
-            let Some(service) = self.project.services.get(name) else { continue };
-            resting.insert(name.clone(), service::find(name, service)?);
+        let named: BTreeSet<&str> = named.flatten().map(String::as_str).collect();
+        for name in &named {
+            if let Some(Service::Process { pid_file }) = self.project.services.get(*name) {
+                note.pending.resting.push(service::find(name, pid_file)?);
+            }
         }
-        note.pending.resting = resting.into_values().collect();
         note.write()?;
         let began = Instant::now();
         for service in &note.pending.resting {
             service.pause().await?;
         }
-        Ok((workspace, clock::unix_ms(), began))
+        // Each has a note of its own.
+        let containers = containers::rest(self.engine, self.project, &named, self.request.wait).await?;
+        Ok(Checkpoint { workspace, taken_at_ms: clock::unix_ms(), began, containers })
     }
 
     async fn metadata(

@@ -1,4 +1,4 @@
-//! `service` brings services to rest, and lets them go on as they were found.
+//! `service` brings services to rest that are processes, and lets them go on as they were found.
 
 use std::{
     fs,
@@ -10,8 +10,6 @@ use engine::failure::Failure;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use store::{ErrorKind, error::IoContext};
-
-use super::file::Service;
 
 /// How long a process may take to stand still.
 const STANDSTILL: Duration = Duration::from_secs(10);
@@ -53,13 +51,8 @@ pub enum Handle {
     },
 }
 
-/// Looks at a service, and changes nothing.
-pub fn find(name: &str, service: &Service) -> Result<Resting, Failure> {
-    let Service::Process { pid_file } = service else {
-        let message = format!("service {name:?} is a container, which this pstore cannot bring to rest");
-        return Err(Failure::new(ErrorKind::NotImplemented, message)
-            .hint("name its process with pid_file, or pause it in a pre_save hook and unpause it in a post_save hook"));
-    };
+/// Looks at the service whose number `pid_file` holds, and changes nothing.
+pub fn find(name: &str, pid_file: &Path) -> Result<Resting, Failure> {
     let text = match fs::read_to_string(pid_file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(gone(name)),
         read => read.at("cannot read", pid_file)?,
@@ -149,10 +142,10 @@ mod tests {
         }
     }
 
-    fn service(folder: &Path, text: &str) -> Service {
+    fn service(folder: &Path, text: &str) -> std::path::PathBuf {
         let pid_file = folder.join("pid");
         fs::write(&pid_file, text).unwrap();
-        Service::Process { pid_file }
+        pid_file
     }
 
     #[tokio::test]
@@ -179,7 +172,7 @@ mod tests {
     #[tokio::test]
     async fn one_that_has_ended_and_one_with_another_number_are_left_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let absent = find("web", &Service::Process { pid_file: folder.path().join("absent") }).unwrap();
+        let absent = find("web", &folder.path().join("absent")).unwrap();
         assert_eq!(absent.found, Found::Stopped);
         absent.pause().await.unwrap();
         absent.resume().await.unwrap();

@@ -1,0 +1,88 @@
+//! `changes` changes containers, images and volumes of a daemon: one request each.
+
+use bollard::query_parameters::{
+    RemoveContainerOptionsBuilder, RemoveImageOptions, RemoveVolumeOptions, RenameContainerOptionsBuilder,
+    StopContainerOptionsBuilder,
+};
+use engine::failure::Failure;
+use store::ErrorKind;
+
+use super::{connection::Docker, problem::failure};
+
+impl Docker {
+    /// Freezes the processes of a container.
+    pub(super) async fn pause(&self, id: &str, name: &str) -> Result<(), Failure> {
+        let paused = self.api.pause_container(id).await;
+        paused.map_err(|error| failure(&format!("cannot pause {name}"), &error))
+    }
+
+    /// Lets frozen processes go on.
+    pub(super) async fn unpause(&self, id: &str, name: &str) -> Result<(), Failure> {
+        let unpaused = self.api.unpause_container(id).await;
+        unpaused.map_err(|error| {
+            failure(&format!("cannot resume {name}"), &error).hint(format!(
+                "`docker unpause {name}` resumes it; so does the next command of pstore about containers or projects"
+            ))
+        })
+    }
+
+    /// Starts a container that does not run.
+    pub async fn start(&self, id: &str, name: &str) -> Result<(), Failure> {
+        let started = self.api.start_container(id, None).await;
+        started.map_err(|error| failure(&format!("cannot start {name}"), &error))
+    }
+
+    /// Tells a container's processes to end, and kills them after so many seconds.
+    pub async fn stop(&self, id: &str, name: &str, seconds: u32) -> Result<(), Failure> {
+        let seconds = i32::try_from(seconds).unwrap_or(i32::MAX);
+        let options = StopContainerOptionsBuilder::default().t(seconds).build();
+        let stopped = self.api.stop_container(id, Some(options)).await;
+        stopped.map_err(|error| failure(&format!("cannot stop {name}"), &error))
+    }
+
+    /// Gives a container another name.
+    pub async fn rename(&self, id: &str, name: &str, to: &str) -> Result<(), Failure> {
+        let options = RenameContainerOptionsBuilder::default().name(to).build();
+        let renamed = self.api.rename_container(id, options).await;
+        renamed.map_err(|error| failure(&format!("cannot rename {name} to {to}"), &error))
+    }
+
+    /// Removes a container, even if it runs, with the volumes that were made for it alone. Says whether it was there.
+    pub async fn remove_container(&self, name: &str) -> Result<bool, Failure> {
+        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+        let removed = self.api.remove_container(name, Some(options)).await;
+        was_there(removed.map_err(|error| failure(&format!("cannot remove the container {name}"), &error)))
+    }
+
+    /// Removes a name of an image, and the image if it has no other. Says whether it was there. One that a container uses
+    /// stays.
+    pub async fn remove_image(&self, tag: &str) -> Result<bool, Failure> {
+        let removed = self.api.remove_image(tag, None::<RemoveImageOptions>, None).await;
+        unless_used(was_there(
+            removed.map_err(|error| failure(&format!("cannot remove the image {tag}"), &error)),
+        ))
+    }
+
+    /// Removes a volume. Says whether it was there. One that a container uses stays.
+    pub async fn remove_volume(&self, name: &str) -> Result<bool, Failure> {
+        let removed = self.api.remove_volume(name, None::<RemoveVolumeOptions>).await;
+        unless_used(was_there(
+            removed.map_err(|error| failure(&format!("cannot remove the volume {name}"), &error)),
+        ))
+    }
+}
+
+fn was_there<T>(removed: Result<T, Failure>) -> Result<bool, Failure> {
+    match removed {
+        Ok(_) => Ok(true),
+        Err(failure) if failure.kind == ErrorKind::NotFound => Ok(false),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn unless_used(removed: Result<bool, Failure>) -> Result<bool, Failure> {
+    match removed {
+        Err(failure) if failure.kind == ErrorKind::InUse => Ok(true),
+        removed => removed,
+    }
+}

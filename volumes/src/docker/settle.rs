@@ -1,0 +1,178 @@
+//! `settle` undoes what dead commands of this host and user have left at daemons: containers that rest, helpers, names of
+//! images.
+
+use std::time::{Duration, Instant};
+
+use engine::failure::Failure;
+use store::ErrorKind;
+
+use super::{
+    connection::Docker,
+    containers::Status,
+    notes::{HeldNote, Notes, Undo},
+};
+
+/// How long a daemon may take to answer. One that is gone for good must not keep every command waiting.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often a container is asked how it is.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long after it was asked for a pause may come, or the end of a container whose time to end is up.
+const ARRIVES: Duration = Duration::from_secs(2);
+/// How long a daemon may refuse to let a container go on.
+const GOES_ON: Duration = Duration::from_secs(30);
+
+/// Undoes what dead commands have left at any daemon, for those who do not know which. Tells what it did, and what it could not
+/// do.
+pub async fn settle_everywhere(notes: &Notes) -> (Vec<String>, Vec<Failure>) {
+    let (mut told, mut failed) = (Vec::new(), Vec::new());
+    for host in notes.hosts_left() {
+        let connected = tokio::time::timeout(PATIENCE, Docker::connect(Some(&host))).await;
+        let connected = connected.unwrap_or_else(|_| {
+            let message = format!("Docker at {host} gives no answer, and a command has left something there");
+            Err(Failure::new(ErrorKind::Unavailable, message).hint("start it; the next command tries again"))
+        });
+        match connected {
+            Ok(docker) => match docker.settle_left(notes).await {
+                Ok(done) => told.extend(done),
+                Err(failure) => failed.push(failure),
+            },
+            Err(failure) => failed.push(failure),
+        }
+    }
+    (told, failed)
+}
+
+impl Docker {
+    /// Undoes what dead commands have left at this daemon. Tells what it did.
+    pub async fn settle_left(&self, notes: &Notes) -> Result<Vec<String>, Failure> {
+        let mut told = Vec::new();
+        for held in notes.left(&self.host) {
+            self.await_asked(&held).await?;
+            match self.undo(&held.note.undo).await? {
+                // It may come yet: the next command looks again.
+                None if held.is_young() && !matches!(held.note.undo, Undo::Resume { .. }) => {}
+                None => held.remove(),
+                Some(done) => {
+                    told.push(done);
+                    held.remove();
+                }
+            }
+        }
+        Ok(told)
+    }
+
+    /// A command may have died after it had asked for a rest and before the daemon had brought it about: that comes yet.
+    async fn await_asked(&self, held: &HeldNote) -> Result<(), Failure> {
+        let Undo::Resume { container, found, stop_seconds, .. } = &held.note.undo else { return Ok(()) };
+        let limit = ARRIVES + Duration::from_secs(stop_seconds.unwrap_or_default().into());
+        let comes = |now: Status| match (*found, stop_seconds) {
+            (Status::Running, None) => now == Status::Running,
+            // A paused one is resumed before it is told to end.
+            (Status::Running | Status::Paused, Some(_)) => matches!(now, Status::Running | Status::Paused),
+            _ => false,
+        };
+        while held.is_younger_than(limit) {
+            match self.container(container).await {
+                Ok(now) if comes(now.status) => tokio::time::sleep(LOOK_EVERY).await,
+                Ok(_) => break,
+                Err(failure) if failure.kind == ErrorKind::NotFound => break,
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells what was done; `None` if there was nothing to undo.
+    pub(super) async fn undo(&self, undo: &Undo) -> Result<Option<String>, Failure> {
+        let (is_done, told) = match undo {
+            Undo::Resume { container, name, found, stop_seconds } => (
+                self.bring_back((container, name), *found, stop_seconds.is_some()).await?,
+                format!("{name} is {} again, as an interrupted command had found it", found.word()),
+            ),
+            Undo::PutBack { container, name, found } => {
+                self.put_back((container, name), *found).await?;
+                (true, format!("{name} is back, as an interrupted restore had found it"))
+            }
+            Undo::Container { name } => (
+                self.remove_container(name).await?,
+                format!("removed {name}, which an interrupted command had made"),
+            ),
+            Undo::Image { tag } => (
+                self.remove_image(tag).await?,
+                format!("removed the image {tag}, which an interrupted command had made"),
+            ),
+            Undo::Volume { name } => (
+                self.remove_volume(name).await?,
+                format!("removed the volume {name}, which an interrupted command had made"),
+            ),
+        };
+        Ok(is_done.then_some(told))
+    }
+
+    /// Gives a container its name and state back, whatever has its name now.
+    async fn put_back(&self, (id, name): (&str, &str), found: Status) -> Result<(), Failure> {
+        let old = match self.container(id).await {
+            Ok(old) => old,
+            Err(failure) if failure.kind == ErrorKind::NotFound => return Ok(()),
+            Err(failure) => return Err(failure),
+        };
+        if old.name != name {
+            self.remove_container(name).await?;
+            self.rename(id, &old.name, name).await?;
+        }
+        self.bring_back((id, name), found, true).await.map(drop)
+    }
+
+    /// Brings a container back to the state in which it was found, after it was told to stop or to pause. Says whether
+    /// anything had to be done.
+    async fn bring_back(
+        &self,
+        (id, name): (&str, &str),
+        found: Status,
+        is_stopped: bool,
+    ) -> Result<bool, Failure> {
+        match (found, is_stopped) {
+            (Status::Created | Status::Exited, _) | (Status::Paused, false) => return Ok(false),
+            (Status::Running, false) => return self.go_on(id, name).await,
+            (Status::Running | Status::Paused, true) => {}
+        }
+        let Some(now) = self.status(id).await? else { return Ok(false) };
+        let has_ended = matches!(now, Status::Created | Status::Exited);
+        if has_ended {
+            self.start(id, name).await?;
+        }
+        let is_resumed = found == Status::Paused && now != Status::Paused;
+        if is_resumed {
+            self.pause(id, name).await?;
+        }
+        Ok(has_ended || is_resumed)
+    }
+
+    /// Lets a paused container go on. What the daemon says of its state may be older than the pause, and is not believed: one that
+    /// can be paused runs. Says whether it was paused.
+    async fn go_on(&self, id: &str, name: &str) -> Result<bool, Failure> {
+        let (began, mut was_paused) = (Instant::now(), true);
+        loop {
+            let Err(failure) = self.unpause(id, name).await else { return Ok(was_paused) };
+            if matches!(self.status(id).await?, None | Some(Status::Created | Status::Exited)) {
+                return Ok(false);
+            }
+            if began.elapsed() >= GOES_ON {
+                return Err(failure);
+            }
+            match self.pause(id, name).await {
+                Ok(()) => was_paused = false,
+                Err(_) => tokio::time::sleep(LOOK_EVERY).await,
+            }
+        }
+    }
+
+    /// The state of a container; `None` if somebody has removed it.
+    async fn status(&self, id: &str) -> Result<Option<Status>, Failure> {
+        match self.container(id).await {
+            Ok(container) => Ok(Some(container.status)),
+            Err(failure) if failure.kind == ErrorKind::NotFound => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+}
