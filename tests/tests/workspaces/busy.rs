@@ -39,7 +39,9 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
-        self.1.take().map(|working| working.join().unwrap());
+        if let Some(working) = self.1.take() {
+            working.join().unwrap();
+        }
     }
 }
 
