@@ -26,7 +26,7 @@ use crate::{cookies::NOBODY, profile_dir::with_suffix};
 /// How long the browser may take to say what it has.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a capture is tried whose database lacks some.
-const ATTEMPTS: u32 = 5;
+const ATTEMPTS: u32 = 10;
 
 /// The host and the name of each cookie.
 pub(crate) type Names = BTreeSet<(String, String)>;
