@@ -34,6 +34,8 @@ const UNNAMED: &str = ".pstore-new-";
 const NAMED_BY_THEN: Duration = Duration::from_secs(86_400);
 /// Somebody who has not noticed yet may still write to it.
 const ATTEMPTS: u32 = 5;
+/// How often one is made: a process whose clock is a day ahead sweeps one that has no name yet.
+const MAKINGS: u32 = 20;
 
 /// The purpose of a directory, which its name tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,16 +86,26 @@ impl Scratch {
     /// Made anew below `parent`; its name cannot be known before.
     pub fn make(parent: &Path, kind: Kind) -> Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(parent).at("cannot make", parent)?;
+        let mut making = 1;
+        loop {
+            match Self::make_one(parent, kind) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && making < MAKINGS => making += 1,
+                made => return made.at("cannot make a directory of its own in", parent),
+            }
+        }
+    }
+
+    fn make_one(parent: &Path, kind: Kind) -> io::Result<Self> {
         let nonce = Nonce::from_bytes(id::random());
         let unnamed = parent.join(format!("{UNNAMED}{nonce}"));
         let path = parent.join(format!("{}{nonce}", kind.prefix()));
-        DirBuilder::new().mode(0o700).create(&unnamed).at("cannot make", &unnamed)?;
+        DirBuilder::new().mode(0o700).create(&unnamed)?;
         let named = open(&unnamed).and_then(|held| {
             // Where it cannot be locked, those who sweep cannot lock it either, and it stays.
             let _ = flock(&held, FlockOperation::NonBlockingLockExclusive);
             fs::rename(&unnamed, &path).map(|()| held)
         });
-        let held = named.inspect_err(|_| drop(fs::remove_dir(&unnamed))).at("cannot make", &path)?;
+        let held = named.inspect_err(|_| drop(fs::remove_dir(&unnamed)))?;
         Ok(Self { path, held, is_kept: false })
     }
 
@@ -227,7 +239,11 @@ fn clear(directory: &File) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::{
+        os::unix::fs::{PermissionsExt, symlink},
+        sync::atomic::{AtomicBool, Ordering},
+        thread,
+    };
 
     use super::*;
 
@@ -249,6 +265,28 @@ mod tests {
         fs::write(scratch.path().join("file"), "x").unwrap();
         drop(scratch);
         assert_eq!(fs::read_dir(parent.path().join("new")).unwrap().count(), 0);
+    }
+
+    /// A process whose clock is ahead takes one without a name for an old one.
+    #[test]
+    fn one_that_is_swept_before_it_has_its_name_is_made_again() {
+        let parent = tempfile::tempdir().unwrap();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    for entry in fs::read_dir(parent.path()).unwrap().flatten() {
+                        if entry.file_name().to_str().unwrap().starts_with(UNNAMED) {
+                            let _ = fs::remove_dir(entry.path());
+                        }
+                    }
+                }
+            });
+            let made: Vec<Result<Scratch>> =
+                (0..2000).map(|_| Scratch::make(parent.path(), Kind::Check)).collect();
+            is_over.store(true, Ordering::Relaxed);
+            assert!(made.iter().all(Result::is_ok), "{:?}", made.iter().find(|made| made.is_err()));
+        });
     }
 
     #[test]
