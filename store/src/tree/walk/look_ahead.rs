@@ -194,7 +194,7 @@ impl<'a> LookAhead<'a> {
         let dir = match self.root.open_at(path.as_bytes(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
         {
             // It went away, or became something else, after it was found.
-            Err(error) if !path.is_root() && is_gone(&error) => {
+            Err(error) if !path.is_root() && is_gone(&error) && !self.has_directory(&path) => {
                 if let Some(folder) = self.state.lock().folders.get_mut(&folder) {
                     folder.is_listed = true;
                 }
@@ -245,6 +245,11 @@ impl<'a> LookAhead<'a> {
         mine.map_or(Ok(()), |part| self.look(part))
     }
 
+    /// Whether there is a directory, though it may not let itself be listed.
+    fn has_directory(&self, path: &TreePath) -> bool {
+        self.root.open_at(path.as_bytes(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).is_ok()
+    }
+
     fn look(&self, part: NameBatch) -> Result<()> {
         let NameBatch { folder, part, path, dir, names } = part;
         let mut skipped = Skipped::default();
@@ -276,7 +281,10 @@ impl<'a> LookAhead<'a> {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
                 xattrs = match xattrs::of_name(dir, path.name()) {
-                    Err(error) if is_gone(&error.into()) => return Ok(None),
+                    // They are read through /proc: where there is none, the directory is there all the same.
+                    Err(error) if is_gone(&error.into()) && !is_directory(dir, path.name()) => {
+                        return Ok(None);
+                    }
                     found => found.at("cannot read the extended attributes of", shown())?,
                 };
                 Kind::Directory
@@ -313,4 +321,10 @@ fn joined(path: &TreePath, name: &[u8]) -> Result<TreePath> {
     path.join(name).map_err(|error: FormatError| Error::InvalidInput {
         what: format!("{path} cannot be stored: {error}"),
     })
+}
+
+/// Whether a name in `dir` is a directory.
+fn is_directory(dir: &OwnedFd, name: &[u8]) -> bool {
+    statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
 }
