@@ -102,7 +102,7 @@ struct Reverted<'a> {
 impl Reverted<'_> {
     /// What was done to them since, and no event has told of. `after` is how everything is.
     async fn missed(&self, after: &[Entry]) -> Result<Vec<NewEvent>, Failure> {
-        let mut sources: HashMap<&str, Vec<Entry>> = HashMap::new();
+        let mut sources: HashMap<&str, BTreeMap<TreePath, Entry>> = HashMap::new();
         let after: BTreeMap<&TreePath, &Entry> = after.iter().map(|entry| (&entry.path, entry)).collect();
         let mut missed = Vec::new();
         let mut paths: Vec<_> = self.restored.iter().collect();
@@ -114,10 +114,11 @@ impl Reverted<'_> {
             if !sources.contains_key(*from) {
                 let record = records::get(self.tenant, &self.folder.lineage(), kept.record).await;
                 let Ok((record, _)) = record else { continue };
-                sources.insert(*from, browse::entries(self.tenant, &record).await?);
+                let entries = browse::entries(self.tenant, &record).await?;
+                sources.insert(*from, entries.into_iter().map(|entry| (entry.path.clone(), entry)).collect());
             }
             let Ok(tree_path) = TreePath::new(path.as_bytes()) else { continue };
-            let given_back = sources[*from].iter().find(|entry| entry.path == tree_path);
+            let given_back = sources[*from].get(&tree_path);
             missed.extend(since_then(path, given_back, after.get(&tree_path).copied()));
         }
         Ok(missed)

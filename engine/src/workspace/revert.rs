@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use rustix::fs::{FileType, Mode, OFlags, fstat};
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat};
 use store::{
     ErrorKind,
     catalog::records,
@@ -241,13 +241,21 @@ impl Drop for Prepared {
 /// Whether a file is another than it was when the revert was planned: the checkpoint of what is overwritten may not have it.
 fn has_changed(root: &RootDir, found: &Difference) -> bool {
     let now = root.open_at(found.path.as_bytes(), OFlags::PATH, Mode::empty()).and_then(|fd| Ok(fstat(fd)?));
+    let holds = |now: &Stat| {
+        matches!(FileType::from_raw_mode(now.st_mode), FileType::RegularFile | FileType::Symlink)
+    };
     match (&found.after, now) {
-        (None, now) => now.is_ok_and(|now| FileType::from_raw_mode(now.st_mode).is_file()),
+        (None, now) => now.is_ok_and(|now| holds(&now)),
         (Some(Entry { kind: Kind::File { size, .. }, meta, .. }), Ok(now)) => {
             let state = FileState::of(&now);
             (state.size, state.mtime) != (*size, meta.mtime)
         }
-        (Some(_), _) => false,
+        // A link keeps the time at which it was made.
+        (Some(Entry { kind: Kind::Symlink { .. }, meta, .. }), Ok(now)) => {
+            FileState::of(&now).mtime != meta.mtime
+        }
+        (Some(_), Ok(now)) => holds(&now),
+        (Some(_), Err(_)) => false,
     }
 }
 

@@ -127,10 +127,13 @@ fn what_is_written_while_a_revert_is_prepared_is_in_the_checkpoint_before_it() {
     let project = desk.project.clone();
     let writing = thread::spawn(move || {
         // As soon as there is something of the revert in the workspace, somebody writes to what it will overwrite.
-        until(|| {
+        let is_prepared = || {
             let mut names = fs::read_dir(&project).unwrap().map(|entry| entry.unwrap().file_name());
             names.any(|name| name.to_string_lossy().contains("pstore-revert"))
-        });
+        };
+        while !is_prepared() {
+            thread::yield_now();
+        }
         fs::write(project.join("notes"), "precious").unwrap();
     });
     let done = desk.run("workspace revert", &["--all", "--to", "cp-0"]);
