@@ -43,7 +43,7 @@ fn without_a_file_everything_is_the_default() {
         ("s3.path_style", json!(false)),
         ("s3.if_match", Value::Null),
         ("s3.conditional_delete", json!(false)),
-        ("host.name", document["settings"][13]["value"].clone()),
+        ("host.name", document["settings"][14]["value"].clone()),
         ("host.region", Value::Null),
         ("host.egress_geo", Value::Null),
         ("metrics_textfile", Value::Null),
