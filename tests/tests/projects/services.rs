@@ -170,6 +170,22 @@ fn two_commands_do_not_take_each_others_rest_for_the_state_of_the_container() {
 }
 
 #[test]
+fn a_rest_that_a_killed_command_has_left_is_not_taken_for_the_state_of_the_container() {
+    let scene = Scene::slow();
+    let host = scene.daemon.of(&scene.shop.host);
+    let save = scene.shop.start_save();
+    scene.await_state("paused");
+    let process = Pid::from_raw(i32::try_from(save.id()).unwrap()).unwrap();
+    kill_process(process, Signal::STOP).unwrap();
+    let waiting = host.start(["container", "snapshot", "web", "acme/web", "--wait", "120"]);
+    thread::sleep(Duration::from_secs(2));
+    save.kill();
+    assert_eq!(waiting.wait().code, Some(0));
+    assert_eq!(host.succeed(["container", "show", "acme/web"])["container"]["status"], "running");
+    assert_eq!(scene.states(), ["running", "running"]);
+}
+
+#[test]
 fn a_container_runs_after_each_of_many_saves_without_a_pause_between_them() {
     let scene = Scene::new("");
     scene.run(&[]);

@@ -62,7 +62,9 @@ pub async fn restore(
     let description = show::description(&tenant, &record).await?;
     let docker = Docker::connect(request.docker_host.as_deref()).await?;
     let notes = Notes::of(&engine.settings)?;
-    docker.settle_left(&notes).await?.iter().for_each(|told| engine.say(told));
+    let (told, failed) = docker.settle_left(&notes).await;
+    told.iter().for_each(|told| engine.say(told));
+    failed.iter().for_each(|failure| engine.warn(&failure.message));
     let suffix = suffix(clock::unix_ms());
     let plan = Plan::of(&docker, request, &description, &record, &suffix).await?;
     let mut outcome = plan.outcome(&description, &record, &lineage.name.to_string());

@@ -196,7 +196,9 @@ async fn take(
     let began = Instant::now();
     let docker = Docker::connect(request.docker_host.as_deref()).await?;
     let notes = Notes::of(&engine.settings)?;
-    docker.settle_left(&notes).await?.iter().for_each(|told| engine.say(told));
+    let (told, failed) = docker.settle_left(&notes).await;
+    told.iter().for_each(|told| engine.say(told));
+    failed.iter().for_each(|failure| engine.warn(&failure.message));
     let container = docker.container(&request.container).await?;
     let name = match &request.name {
         Some(name) => name.clone(),

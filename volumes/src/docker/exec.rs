@@ -16,7 +16,7 @@ use futures::TryStreamExt;
 use store::{ErrorKind, error::IoContext};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-use super::{connection::Docker, problem::failure, streams::stream_of};
+use super::{connection::Docker, containers::is_name, problem::failure, streams::stream_of};
 
 /// How much of what a program says about a failure is kept.
 const MOST_SAID: usize = 64 << 10;
@@ -61,6 +61,11 @@ impl Docker {
         sink: &mut (dyn FnMut(&[u8]) -> Result<(), Failure> + Send),
         doing: &str,
     ) -> Result<Executed, Failure> {
+        if !is_name(container) {
+            let message = format!("{container:?} is no name or id of a container");
+            return Err(Failure::new(ErrorKind::InvalidInput, message)
+                .hint("`docker ps --all` lists the names of those there are"));
+        }
         let options = CreateExecOptions {
             attach_stdin: Some(input.is_some()),
             attach_stdout: Some(true),

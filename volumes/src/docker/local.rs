@@ -10,7 +10,7 @@ use bollard::query_parameters::ListContainersOptionsBuilder;
 use engine::failure::Failure;
 use store::ErrorKind;
 
-use super::{connection::Docker, problem::failure};
+use super::{connection::Docker, containers::is_name, problem::failure};
 
 /// The driver of volumes that are folders of the daemon.
 const LOCAL_DRIVER: &str = "local";
@@ -53,6 +53,11 @@ impl Docker {
 
     /// Where a volume lies on this host.
     pub async fn volume_folder(&self, name: &str) -> Result<PathBuf, Failure> {
+        if !is_name(name) {
+            let message = format!("{name:?} is no name of a volume of Docker");
+            return Err(Failure::new(ErrorKind::InvalidInput, message)
+                .hint("`docker volume ls` lists those there are"));
+        }
         let volume = self.api.inspect_volume(name).await.map_err(|error| {
             let failure = failure(&format!("cannot look at the volume {name:?}"), &error);
             match failure.kind {

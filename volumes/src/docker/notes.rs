@@ -71,6 +71,11 @@ pub(super) enum Undo {
 }
 
 impl Undo {
+    /// Whether this container is at rest until it is done.
+    fn rests(&self, id: &str) -> bool {
+        matches!(self, Self::Resume { container, .. } | Self::PutBack { container, .. } if container == id)
+    }
+
     /// Containers go before what they use.
     fn order(&self) -> u8 {
         match self {
@@ -150,12 +155,12 @@ impl Notes {
     /// Whether a living command has this container at rest, or is about to; the holder of `own` does not count.
     pub(super) fn is_at_rest(&self, host: &str, container: &str, own: Option<&HeldNote>) -> bool {
         let others = self.paths().filter(|path| own.is_none_or(|own| *path != own.path));
-        others.filter_map(held_by_another).any(|note| match &note.undo {
-            Undo::Resume { container: other, .. } | Undo::PutBack { container: other, .. } => {
-                note.host == host && other == container
-            }
-            _ => false,
-        })
+        others.filter_map(held_by_another).any(|note| note.host == host && note.undo.rests(container))
+    }
+
+    /// Whether a dead command has left this container at rest, or may have.
+    pub(super) fn is_left(&self, host: &str, container: &str) -> bool {
+        self.paths().filter_map(taken).any(|held| held.note.host == host && held.note.undo.rests(container))
     }
 
     fn paths(&self) -> impl Iterator<Item = PathBuf> {

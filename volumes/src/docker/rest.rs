@@ -106,6 +106,15 @@ impl Docker {
             note.remove();
             return Ok(Attempt::Held);
         }
+        // What a command that has died since left at rest was not found so.
+        if notes.is_left(&self.host, &id) {
+            note.remove();
+            let (_, failed) = self.settle_left(notes).await;
+            return match failed.into_iter().next() {
+                Some(failure) if notes.is_left(&self.host, &id) => Err(failure),
+                _ => Ok(Attempt::Changed),
+            };
+        }
         match self.stays(&id, found).await {
             Ok(true) => {}
             // Nothing was asked of the daemon.

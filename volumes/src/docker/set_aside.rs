@@ -1,6 +1,7 @@
 //! `SetAside` is a container that has left its place to another one, and can be put back.
 
 use engine::failure::Failure;
+use store::ErrorKind;
 
 use super::{
     connection::Docker,
@@ -29,6 +30,11 @@ impl Docker {
         let (id, name) = (container.id.clone(), container.name.clone());
         let undo = Undo::PutBack { container: id.clone(), name: name.clone(), found: container.status };
         let note = notes.write(Note { host: self.host.clone(), undo })?;
+        if notes.is_at_rest(&self.host, &id, Some(&note)) {
+            note.remove();
+            let message = format!("another command of pstore has the container {name} at rest");
+            return Err(Failure::new(ErrorKind::LockHeld, message).hint("run this again when that has ended"));
+        }
         let set_aside = SetAside { docker: self.clone(), note };
         let done = async {
             if matches!(container.status, Status::Running | Status::Paused) {

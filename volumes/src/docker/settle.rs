@@ -16,8 +16,10 @@ use super::{
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a container is asked how it is.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long after it was asked for a pause may come, or the end of a container whose time to end is up.
+/// How long after it was asked for a pause may come.
 const ARRIVES: Duration = Duration::from_secs(2);
+/// How long after its time to end is up a container may go on, on a busy host.
+const ENDS: Duration = Duration::from_secs(30);
 /// How long a daemon may refuse to let a container go on.
 const GOES_ON: Duration = Duration::from_secs(30);
 
@@ -32,10 +34,11 @@ pub async fn settle_everywhere(notes: &Notes) -> (Vec<String>, Vec<Failure>) {
             Err(Failure::new(ErrorKind::Unavailable, message).hint("start it; the next command tries again"))
         });
         match connected {
-            Ok(docker) => match docker.settle_left(notes).await {
-                Ok(done) => told.extend(done),
-                Err(failure) => failed.push(failure),
-            },
+            Ok(docker) => {
+                let (done, problems) = docker.settle_left(notes).await;
+                told.extend(done);
+                failed.extend(problems);
+            }
             Err(failure) => failed.push(failure),
         }
     }
@@ -43,28 +46,33 @@ pub async fn settle_everywhere(notes: &Notes) -> (Vec<String>, Vec<Failure>) {
 }
 
 impl Docker {
-    /// Undoes what dead commands have left at this daemon. Tells what it did.
-    pub async fn settle_left(&self, notes: &Notes) -> Result<Vec<String>, Failure> {
-        let mut told = Vec::new();
+    /// Undoes what dead commands have left at this daemon. Tells what it did, and what it could not do: the notes of that
+    /// stay for the next command, and keep nothing else from being undone.
+    pub async fn settle_left(&self, notes: &Notes) -> (Vec<String>, Vec<Failure>) {
+        let (mut told, mut failed) = (Vec::new(), Vec::new());
         for held in notes.left(&self.host) {
-            self.await_asked(&held).await?;
-            match self.undo(&held.note.undo).await? {
+            match self.settle_one(&held).await {
+                Err(failure) => failed.push(failure),
                 // It may come yet: the next command looks again.
-                None if held.is_young() && !matches!(held.note.undo, Undo::Resume { .. }) => {}
-                None => held.remove(),
-                Some(done) => {
-                    told.push(done);
+                Ok(None) if held.is_young() && !matches!(held.note.undo, Undo::Resume { .. }) => {}
+                Ok(done) => {
+                    told.extend(done);
                     held.remove();
                 }
             }
         }
-        Ok(told)
+        (told, failed)
+    }
+
+    async fn settle_one(&self, held: &HeldNote) -> Result<Option<String>, Failure> {
+        self.await_asked(held).await?;
+        self.undo(&held.note.undo).await
     }
 
     /// A command may have died after it had asked for a rest and before the daemon had brought it about: that comes yet.
     async fn await_asked(&self, held: &HeldNote) -> Result<(), Failure> {
         let Undo::Resume { container, found, stop_seconds, .. } = &held.note.undo else { return Ok(()) };
-        let limit = ARRIVES + Duration::from_secs(stop_seconds.unwrap_or_default().into());
+        let limit = stop_seconds.map_or(ARRIVES, |seconds| ENDS + Duration::from_secs(seconds.into()));
         let comes = |now: Status| match (*found, stop_seconds) {
             (Status::Running, None) => now == Status::Running,
             // A paused one is resumed before it is told to end.

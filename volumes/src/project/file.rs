@@ -17,10 +17,10 @@ use super::{
     volume::{Volume, VolumeTable},
 };
 
-/// How long a container may take to end where the file says nothing: so long a command waits after one that was killed.
+/// How long a container may take to end where the file says nothing.
 const DEFAULT_STOP_LIMIT: Duration = Duration::from_secs(6);
-/// A daemon counts this time in whole seconds; pstore waits for it after a command that was killed.
-const MOST_STOP_LIMIT: Duration = Duration::from_secs(600);
+/// The longest time that a container may take to end: pstore waits for an answer of the daemon for twice as long.
+const MOST_STOP_LIMIT: Duration = Duration::from_secs(300);
 
 const MAX_BYTES: u64 = 1 << 20;
 /// How long hooks may take where the file says nothing.
