@@ -94,7 +94,7 @@ pub async fn dump(project: &Project, server: &Postgres, to: &Path) -> Result<Vec
     }
     let mut dumps = Vec::new();
     for database in &server.databases {
-        let path = format!("{database}.pgdump");
+        let path = path_of(database);
         dump_one(&client, database, &to.join(&path)).await?;
         dumps.push(PostgresDump {
             database: database.clone(),
@@ -131,6 +131,7 @@ pub async fn restore(
     folder: &Path,
     dumps: &[PostgresDump],
 ) -> Result<(), Failure> {
+    require_ours(folder, dumps)?;
     let client = Client::at(project, server, target).await?;
     let mut absent = Vec::new();
     for PostgresDump { database, .. } in dumps {
@@ -170,6 +171,44 @@ pub async fn restore(
     Ok(())
 }
 
+/// Refuses dumps that pstore does not write. Their names become part of SQL and of paths, and `psql` carries out what stands
+/// behind a backslash on this host: whoever can write to a store must not command those who restore from it.
+fn require_ours(folder: &Path, dumps: &[PostgresDump]) -> Result<(), Failure> {
+    let is_ours = |dump: &&PostgresDump| {
+        dump.database.parse::<store::name::Profile>().is_ok() && dump.path == path_of(&dump.database)
+    };
+    if let Some(odd) = dumps.iter().find(|dump| !is_ours(dump)) {
+        let message =
+            format!("{:?} is no dump of the database {:?} that pstore writes", odd.path, odd.database);
+        return Err(Failure::new(ErrorKind::Damaged, message));
+    }
+    let globals = folder.join(GLOBALS);
+    if !globals.exists() {
+        return Ok(());
+    }
+    let text = fs::read(&globals).at("cannot read", &globals)?;
+    let mut commands = text.split(|byte| *byte == b'\n').filter(|line| line.contains(&b'\\'));
+    let is_known = |line: &[u8]| {
+        (line.starts_with(b"\\restrict ") || line.starts_with(b"\\unrestrict "))
+            && !line[1..].contains(&b'\\')
+    };
+    match commands.find(|line| !is_known(line)) {
+        None => Ok(()),
+        Some(line) => {
+            let line = line.escape_ascii();
+            let message =
+                format!("the roles of the state have a command for psql, which is not carried out: {line}");
+            Err(Failure::new(ErrorKind::Damaged, message)
+                .hint("restore the files with --to, look at globals.sql, and give it to psql yourself"))
+        }
+    }
+}
+
+/// Where the dump of a database is in the volume.
+fn path_of(database: &str) -> String {
+    format!("{database}.pgdump")
+}
+
 /// How many tables and the like users have made.
 const TABLES: &str = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
      WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)'";
@@ -202,6 +241,40 @@ fn differing(dump: &PostgresDump, problem: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn dump(database: &str, path: &str) -> PostgresDump {
+        let (database, path) = (database.to_owned(), path.to_owned());
+        let (server_version, dumped_with) = (String::new(), String::new());
+        PostgresDump { database, path, server_version, dumped_with, tables: BTreeMap::new() }
+    }
+
+    #[test]
+    fn a_foreign_dump_commands_nobody_who_restores_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |dumps: &[PostgresDump]| require_ours(folder.path(), dumps).is_err();
+        assert!(!refused(&[dump("orders", "orders.pgdump")]));
+        for (database, path) in [
+            ("orders", "/etc/passwd"),
+            ("orders", "../orders.pgdump"),
+            ("orders' host=elsewhere", "orders' host=elsewhere.pgdump"),
+            ("x\"; DROP DATABASE orders; --", "x\"; DROP DATABASE orders; --.pgdump"),
+        ] {
+            assert!(refused(&[dump(database, path)]), "{database} {path}");
+        }
+        let globals = folder.path().join(GLOBALS);
+        fs::write(&globals, "\\restrict abc\nCREATE ROLE agent;\n\\unrestrict abc\n").unwrap();
+        assert!(!refused(&[]));
+        for command in [
+            "\\! touch /tmp/x",
+            "CREATE ROLE agent; \\! touch /tmp/x",
+            "\\restrictx",
+            "\\restrict x \\! touch /tmp/x",
+            "  \\i file",
+        ] {
+            fs::write(&globals, format!("CREATE ROLE agent;\n{command}\n")).unwrap();
+            assert!(refused(&[]), "{command}");
+        }
+    }
 
     #[test]
     fn rows_are_counted_and_their_order_does_not_matter() {
