@@ -114,7 +114,8 @@ fn a_server_with_the_example_of_mounts_makes_mounts_that_outlive_it() {
     let agent = "setpriv --reuid=10001 --regid=10001 --clear-groups --inh-caps=-all";
     let ask = |line: &str| -> serde_json::Value {
         let ask = "curl -sS --retry 60 --retry-all-errors --fail-with-body --unix-socket /run/pstore.sock";
-        serde_json::from_str(&machine.sh(&format!("{agent} {ask} {line}"))).unwrap()
+        let said = machine.sh(&format!("{agent} {ask} {line}"));
+        serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error} in {said:?}"))
     };
     let body = "-H 'Content-Type: application/json' -d '{\"tenant_id\": \"acme\", \"profile_id\": \"alice\", \"chrome_major_version\": 131}'";
     let made = ask(&format!("{body} http://host/v1/mounts"));
