@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    io,
     os::fd::OwnedFd,
     sync::Arc,
 };
@@ -28,6 +29,8 @@ use crate::{
 
 /// How many entries of a directory one thread looks at before another may help.
 const BATCH: usize = 128;
+/// How often a directory may be found gone that is there again.
+const ATTEMPTS: u32 = 100;
 
 /// An entry that was looked at.
 #[derive(Debug)]
@@ -191,22 +194,28 @@ impl<'a> LookAhead<'a> {
 
     fn list(&self, folder: usize, path: TreePath) -> Result<()> {
         let shown = || self.root.display(&path);
-        let dir = match self.root.open_at(path.as_bytes(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
-        {
-            // It went away, or became something else, after it was found.
-            Err(error) if !path.is_root() && is_gone(&error) && !self.has_directory(&path) => {
-                if let Some(folder) = self.state.lock().folders.get_mut(&folder) {
-                    folder.is_listed = true;
-                }
-                return Ok(());
+        let went_away = || {
+            if let Some(folder) = self.state.lock().folders.get_mut(&folder) {
+                folder.is_listed = true;
             }
+            Ok(())
+        };
+        let open = |flags| self.root.open_at(path.as_bytes(), flags | OFlags::DIRECTORY, Mode::empty());
+        let is_there = || open(OFlags::PATH).is_ok();
+        let dir = match unless_made_again(|| open(OFlags::RDONLY), is_there) {
+            // It went away, or became something else, after it was found.
+            Err(error) if !path.is_root() && is_gone(&error) && !is_there() => return went_away(),
             opened => opened.at("cannot open the directory", shown())?,
         };
         let mut memory = Vec::with_capacity(32 << 10);
         let mut listing = RawDir::new(&dir, memory.spare_capacity_mut());
         let mut names: Vec<Box<[u8]>> = Vec::new();
         while let Some(entry) = listing.next() {
-            let entry = entry.at("cannot list", shown())?;
+            let entry = match entry {
+                // The kernel lists nothing of a directory that was removed while it is open.
+                Err(Errno::NOENT) if !path.is_root() => return went_away(),
+                entry => entry.at("cannot list", shown())?,
+            };
             let name = entry.file_name().to_bytes();
             if name != b"." && name != b".." && !(self.exclude)(&joined(&path, name)?) {
                 names.push(name.into());
@@ -245,11 +254,6 @@ impl<'a> LookAhead<'a> {
         mine.map_or(Ok(()), |part| self.look(part))
     }
 
-    /// Whether there is a directory, though it may not let itself be listed.
-    fn has_directory(&self, path: &TreePath) -> bool {
-        self.root.open_at(path.as_bytes(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).is_ok()
-    }
-
     fn look(&self, part: NameBatch) -> Result<()> {
         let NameBatch { folder, part, path, dir, names } = part;
         let mut skipped = Skipped::default();
@@ -280,11 +284,11 @@ impl<'a> LookAhead<'a> {
         let (mut file, mut xattrs) = (None, Vec::new());
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
-                xattrs = match xattrs::of_name(dir, path.name()) {
+                let is_there = || is_directory(dir, path.name());
+                let read = || xattrs::of_name(dir, path.name()).map_err(io::Error::from);
+                xattrs = match unless_made_again(read, is_there) {
                     // They are read through /proc: where there is none, the directory is there all the same.
-                    Err(error) if is_gone(&error.into()) && !is_directory(dir, path.name()) => {
-                        return Ok(None);
-                    }
+                    Err(error) if is_gone(&error) && !is_there() => return Ok(None),
                     found => found.at("cannot read the extended attributes of", shown())?,
                 };
                 Kind::Directory
@@ -321,6 +325,20 @@ fn joined(path: &TreePath, name: &[u8]) -> Result<TreePath> {
     path.join(name).map_err(|error: FormatError| Error::InvalidInput {
         what: format!("{path} cannot be stored: {error}"),
     })
+}
+
+/// Tries again what found a directory gone that is there again: somebody removes it and makes it anew.
+fn unless_made_again<T>(
+    mut work: impl FnMut() -> io::Result<T>,
+    is_there: impl Fn() -> bool,
+) -> io::Result<T> {
+    let mut attempt = 1;
+    loop {
+        match work() {
+            Err(error) if attempt < ATTEMPTS && is_gone(&error) && is_there() => attempt += 1,
+            done => return done,
+        }
+    }
 }
 
 /// Whether a name in `dir` is a directory.
