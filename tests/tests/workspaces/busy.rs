@@ -122,8 +122,9 @@ impl Drop for Disk {
     }
 }
 
-/// On a file system that shares blocks a file that is written to all the time is as it was at one moment.
-fn clones(make: &[&str]) {
+/// On a file system that shares blocks a file that is written to all the time is cloned. If a clone waits for a write
+/// that is under way, the file is as it was at one moment.
+fn clones(make: &[&str], waits_for_writes: bool) {
     const SIZE: usize = 1 << 20;
     let mut desk = Desk::new();
     assert_eq!(desk.start(&[])["method"], "directory");
@@ -147,7 +148,8 @@ fn clones(make: &[&str]) {
         let place = target.to_str().unwrap();
         desk.host.succeed(["restore", &format!("acme/agent-8@{name}"), place, "--chrome-major", "65535"]);
         let bytes = fs::read(target.join("file")).unwrap();
-        assert!(bytes.len() == SIZE && bytes.iter().all(|byte| *byte == bytes[0]), "it is of two moments");
+        let is_of_one_moment = bytes.iter().all(|byte| *byte == bytes[0]);
+        assert!(bytes.len() == SIZE && (is_of_one_moment || !waits_for_writes), "it is of two moments");
     }
     drop(writing);
     desk.write("file", "broken");
@@ -158,10 +160,10 @@ fn clones(make: &[&str]) {
 
 #[test]
 fn on_xfs_a_busy_file_is_cloned() {
-    clones(&["mkfs.xfs", "-q"]);
+    clones(&["mkfs.xfs", "-q"], true);
 }
 
 #[test]
 fn on_btrfs_a_busy_file_is_cloned() {
-    clones(&["mkfs.btrfs", "-q"]);
+    clones(&["mkfs.btrfs", "-q"], false);
 }
