@@ -38,7 +38,7 @@ pub(crate) fn needed(tree: &dyn TreeFiles, changed: Option<&BTreeSet<PathBuf>>) 
         for suffix in JOURNALS {
             has_journal = has_journal || has(&with_suffix(path, suffix))?;
         }
-        // One that cannot be read is not passed over: whoever copies it finds out.
+        // One that cannot be read is not passed over: the copy finds out.
         if !has_journal && !is_of_a_database(path, || tree.head(path, HEADER_BYTES)) {
             others.insert(path.clone());
         }

@@ -74,7 +74,7 @@ impl Engine {
         let engine = Self { observer, settings, location, cache_root, interrupt, metrics, known_records };
         if let Some(server) = engine.location.exposed_to() {
             engine.warn(&format!(
-                "requests to {server} are not encrypted: whoever is on the way can read what is stored; use https://"
+                "requests to {server} are not encrypted: anybody on the way can read what is stored; use https://"
             ));
         }
         Ok(engine)

@@ -207,7 +207,7 @@ impl Engine {
         ended: impl FnOnce(&T) -> (LoadResult, Option<LoadWay>),
     ) -> Result<T, Failure> {
         let began = Instant::now();
-        // On the heap: whoever loads would have it on the stack.
+        // On the heap: the caller would have it on the stack.
         let loaded = Box::pin(load).await;
         let (outcome, way, failure) = match &loaded {
             Ok(loaded) => {

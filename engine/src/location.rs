@@ -163,7 +163,7 @@ impl Location {
     pub fn no_store(&self) -> Failure {
         if self.is_kept_open() {
             return Failure::new(ErrorKind::NotFound, "there is no store where the server looks for it")
-                .hint("whoever runs the server makes one with `pstore init`");
+                .hint("the server's operator makes one with `pstore init`");
         }
         let message = format!("there is no store at {}", self.shown());
         let hint = "the first `pstore snapshot` makes it; --store or PSTORE_STORE names another";

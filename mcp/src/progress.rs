@@ -55,7 +55,7 @@ impl Reports {
     /// Tells what there is to tell.
     pub(crate) async fn once(&self) {
         if let Some(report) = self.done.news(&self.token) {
-            // A client that has gone is noticed by whoever reads from it.
+            // The reader of a client notices that it has gone.
             let _ = self.peer.notify_progress(report).await;
         }
     }

@@ -62,7 +62,7 @@ impl Workspaces {
         };
         if known.is_empty() {
             return Err(Failure::new(ErrorKind::NotFound, "you have no workspace on this server")
-                .hint("whoever runs the server starts one: pstore workspace start DIRECTORY TENANT/NAME"));
+                .hint("the server's operator starts one: pstore workspace start DIRECTORY TENANT/NAME"));
         }
         match named {
             Some(name) => match known.iter().find(|(other, _)| other.to_string() == name) {

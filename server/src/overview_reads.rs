@@ -112,7 +112,7 @@ impl OverviewReads {
                 () = self.asked.notified() => {}
                 () = tokio::time::sleep_until(all_due.into()), if is_waiting => {}
             }
-            // Few tenants are looked at soon, whoever waits for all.
+            // Few tenants are looked at soon, also while others wait for all.
             let names = std::mem::take(&mut self.wanted.lock().names);
             if !names.is_empty() {
                 let took = self.look(engine, &OverviewScope::Named(names)).await;

@@ -131,7 +131,7 @@ pub(crate) fn read_own(path: &Path, what: &str, hint: &str, closed: u32) -> Resu
     let unreadable = |error: std::io::Error| {
         Failure::new(ErrorKind::Io, format!("cannot read the {what} {shown}: {error}")).hint(hint)
     };
-    // What is looked at is what is read, whoever puts another in its place meanwhile; and a pipe is not waited for.
+    // What is looked at is what is read, also if another is put in its place meanwhile; and a pipe is not waited for.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| unreadable(errno.into()))?;
     let mut file = File::from(opened);

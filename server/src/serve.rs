@@ -94,7 +94,7 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
     let place = place.url(tls.is_some());
     if is_exposed {
         engine.warn(&format!(
-            "requests to {place} are not encrypted: whoever is on the way can read tokens; --tls-cert and --tls-key encrypt them"
+            "requests to {place} are not encrypted: anybody on the way can read tokens; --tls-cert and --tls-key encrypt them"
         ));
     }
     let knows_certificates = request.tls.as_ref().is_some_and(|files| files.client_authorities.is_some());

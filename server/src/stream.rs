@@ -96,7 +96,7 @@ async fn next(read: &mut mpsc::Receiver<Piece>) -> Result<Option<Bytes>, Failure
         Some(Piece::Bytes(bytes)) => Ok(Some(bytes)),
         Some(Piece::End) => Ok(None),
         Some(Piece::Broken(failure)) => Err(failure),
-        None => Err(Failure::internal("whoever wrote the file ended before its end")),
+        None => Err(Failure::internal("the writer of the file ended before its end")),
     }
 }
 

@@ -118,7 +118,7 @@ impl Rounds<'_> {
         for &(at, begun) in rest {
             match end {
                 End::OutOfTime if !begun => self.answer(at, DbState::out_of_time()),
-                // Whoever is out of time was to look at the clock, and did not.
+                // A check that is out of time was to look at the clock, and did not.
                 _ if begun && (alone || matches!(end, End::OutOfTime)) => {
                     let why = self.cell.told(end, threads);
                     tracing::warn!(path = %self.jobs[at].path().display(), why, "a database could not be examined");

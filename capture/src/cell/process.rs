@@ -69,10 +69,10 @@ impl Cell {
             std::thread::Builder::new().spawn_scoped(scope, move || listen(answers, &tell))?;
             let mut heard = Heard::default();
             let stop = self.hear(&mut heard, &told, jobs, means.deadline);
-            // Whatever it does, it is over: whoever listens to it sees the end.
+            // Whatever it does, it is over: its listeners see the end.
             let status = process.end()?;
             for name in heard.found.keys().filter_map(|at| jobs[*at].leaves()) {
-                // Whoever wants it finds out whether it is there, and what it is.
+                // Its reader finds out whether it is there, and what it is.
                 let _ = fs::rename(scratch.path().join(name), means.scratch.join(name));
             }
             if let Some(confinement) = heard.ready {

@@ -61,7 +61,7 @@ impl Identity {
     /// Sends `signal` if this process still runs; a process that ended is no error.
     pub(super) fn signal(self, signal: Signal) -> io::Result<()> {
         let Some(pid) = Pid::from_raw(self.pid as i32) else { return Ok(()) };
-        // The descriptor is of whoever has the number now and stays so; only then is it
+        // The descriptor is of the process that has the number now and stays so; only then is it
         // certain that the process asked about is the one that gets the signal.
         let sent = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(descriptor) if self.runs() => pidfd_send_signal(descriptor, signal),

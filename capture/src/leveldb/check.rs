@@ -112,7 +112,7 @@ impl<'a> Check<'a> {
         };
         let files = Files::of(entries);
         if !files.current {
-            // Whoever made it died before it was finished: LevelDB makes it again. With
+            // Its maker died before it was finished: LevelDB makes it again. With
             // data, it would do the same, and lose them.
             let unfinished = files.logs.is_empty() && files.tables.is_empty();
             return Ok(Err(if unfinished { DbState::Ok } else { DbState::damaged("CURRENT is missing") }));

@@ -129,7 +129,7 @@ pub async fn load(
     let outcome = loaded.outcome;
     let fallback = outcome.is_fallback().then(|| outcome.as_str().to_owned());
     if fallback.is_some() {
-        // Whoever asked is told, and tells; this is for the log.
+        // The caller is told, and tells; this is for the log.
         let reason = loaded.reason.as_deref().unwrap_or_default();
         tracing::info!(profile = %request.profile, outcome = outcome.as_str(), reason, "starting afresh");
     }

@@ -1,4 +1,4 @@
-//! These tests read the runbooks: whoever is on call types what they say.
+//! These tests read the runbooks: the person on call types what they say.
 
 use std::{ffi::OsString, fs, path::Path};
 

@@ -28,7 +28,7 @@ pub(super) fn answer(outcome: &CommitOutcome) -> Result<Answer, Failure> {
 /// The word of a capture beside a browser.
 const RUNNING: &str = "running";
 
-/// For how long whoever writes had to wait, in words.
+/// For how long writers had to wait, in words.
 pub(super) fn frozen(frozen_ms: f64) -> String {
     format!("changes waited {frozen_ms:.1} ms\n")
 }

@@ -96,9 +96,9 @@ fn fields(lock: &LockFields, remaining: Duration) -> String {
 fn shown(taken: &TakenLock) -> String {
     let mut text = fields(&taken.lock, Duration::from_millis(taken.remaining_ms));
     if taken.is_orphan {
-        text.push_str("state     the process that held it is dead; whoever comes next takes it\n");
+        text.push_str("state     the process that held it is dead; the next command takes it\n");
     } else if let Some(ago) = taken.expired_for {
-        text.push_str(&format!("state     expired {} s ago; whoever comes next takes it\n", ago.as_secs()));
+        text.push_str(&format!("state     expired {} s ago; the next command takes it\n", ago.as_secs()));
     }
     if !taken.pstore {
         text.push_str("by        a program other than pstore\n");

@@ -184,7 +184,7 @@ async fn done(
     }
 }
 
-/// Makes the future of a command on the heap. Those of all commands together would not fit the stack of whoever awaits
+/// Makes the future of a command on the heap. Those of all commands together would not fit the stack of the caller that awaits
 /// one of them.
 fn apart<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     Box::pin(make())

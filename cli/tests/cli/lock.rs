@@ -100,7 +100,7 @@ fn an_expired_lock_that_nobody_took_is_still_its_holders() {
     let host = stored();
     let token = host.forget("first", "");
     assert_eq!(host.lock_state(), "expired");
-    assert!(host.ok("lock show acme/alice").contains("ago; whoever comes next takes it"));
+    assert!(host.ok("lock show acme/alice").contains("ago; the next command takes it"));
     host.change("by the holder");
     host.ok(&format!("snapshot udd acme/alice --lock-token {token}"));
     host.ok(&format!("lock renew acme/alice --token {token}"));

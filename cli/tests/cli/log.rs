@@ -62,7 +62,7 @@ fn an_event_that_was_never_stored_is_told_all_the_same() {
     }
     assert_eq!(host.events().len(), 1, "the pointer itself knows how it came there");
     host.capture("second");
-    assert_eq!(host.events().len(), 2, "and whoever moves it next stores that first");
+    assert_eq!(host.events().len(), 2, "and the next move stores that first");
 }
 
 #[test]

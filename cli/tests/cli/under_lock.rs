@@ -76,7 +76,7 @@ fn is_claimed(host: &TestHost) -> bool {
         && pointer["pstore"]["lease"]["nonce"] == *nonce
 }
 
-/// The file that is locked by whoever replaces the pointer of acme/alice.
+/// The file that is locked to replace the pointer of acme/alice.
 fn gate_of_the_pointer(host: &TestHost) -> File {
     let slot = blake3::hash(b"snapshots/acme/alice/131/latest.json").as_bytes()[0];
     let path = host.path(&format!(".local/share/pstore/store/locks/{slot:02x}"));
@@ -182,7 +182,7 @@ fn a_token_is_as_good_as_the_lock() {
     let token = host.acquire("mine", "");
     host.change("one");
     host.ok(&format!("snapshot udd acme/alice --lock-token {token}"));
-    assert_eq!(host.lock_state(), "held", "whoever took it gives it back");
+    assert_eq!(host.lock_state(), "held", "its taker gives it back");
     assert_eq!(host.event("flip")["by"]["run_id"], "mine", "and is who acts");
     host.change("two");
     let ran = host.run_with("snapshot udd acme/alice", &[("PSTORE_LOCK_TOKEN", &token)]);

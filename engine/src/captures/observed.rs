@@ -25,7 +25,7 @@ impl Engine {
         report: impl FnOnce(&T) -> &Report,
     ) -> Result<T, Failure> {
         let began = Instant::now();
-        // On the heap: whoever captures would have it on the stack.
+        // On the heap: the caller would have it on the stack.
         let captured = Box::pin(capture).await;
         let (report, failure) = match &captured {
             Ok(captured) => (Some(report(captured)), None),

@@ -40,7 +40,7 @@ impl CountsFile {
         Self { path: directory.join(name), lock: directory.join(format!("{name}.lock")) }
     }
 
-    /// The counts, whoever writes meanwhile.
+    /// The counts. Others may write meanwhile.
     pub(super) fn read(&self) -> Counts {
         let found = match File::open(&self.path) {
             Ok(file) => bounded(file),
@@ -106,7 +106,7 @@ fn bounded(file: File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Replaces a file as a whole: whoever reads it sees the one before, or this one.
+/// Replaces a file as a whole: a reader sees the one before, or this one.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let nonce = Nonce::from_bytes(id::random());
     let name = path.file_name().unwrap_or_default().to_string_lossy();

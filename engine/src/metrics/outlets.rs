@@ -23,7 +23,7 @@ impl Engine {
         }
     }
 
-    /// Leaves counts while the process works, until `stopped` is raised. Whoever raises it leaves the rest.
+    /// Leaves counts while the process works, until `stopped` is raised. The caller that raises it leaves the rest.
     pub async fn keep_leaving_metrics(self, stopped: Interrupt) {
         let outlets = self.metrics.outlets();
         if !outlets.textfile && !outlets.reports {

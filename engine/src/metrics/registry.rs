@@ -1,4 +1,4 @@
-//! `Metrics` counts what one process observes, for whoever asks and for whatever it leaves behind.
+//! `Metrics` counts what one process observes, for answers to scrapes and for the files it leaves behind.
 
 use std::{sync::Arc, time::Duration};
 

@@ -79,7 +79,7 @@ impl Autosave {
     }
 
     /// Stores what has changed since the last time; `false` if nothing has. The browser is known to leave some cookies
-    /// `unwritten`. Gives up when somebody is `wanted`. Whoever calls this waits until it returns: it must not be dropped
+    /// `unwritten`. Gives up when somebody is `wanted`. The caller waits until it returns: it must not be dropped
     /// while the tree is taken.
     pub(super) async fn save(
         &self,

@@ -66,7 +66,7 @@ pub(crate) async fn open(engine: &Engine, args: &MountRequest) -> Result<Begun, 
 
 async fn begin(engine: &Engine, args: &MountRequest) -> Result<Begun, Failure> {
     let search = Search::new(engine, args);
-    // Whoever waits for the lock takes nothing from anybody; what is here when he has it counts.
+    // A command that waits for the lock takes nothing from anybody; what is here when it has the lock counts.
     let seen = search.look().await?;
     if args.resume && seen.is_none() {
         let message = format!("{} has no unfinished session on this host", args.source.profile);
@@ -116,7 +116,7 @@ async fn with_lock(
         }
     };
     if candidate.as_ref().is_some_and(|found| found.info.chrome_major != u64::from(lineage.chrome_major)) {
-        // It was left by whoever had another lineage of the profile just now.
+        // It was left by the last user of another lineage of the profile.
         drop((candidate, others));
         give_back(&hold, roots.as_deref(), None).await;
         return Box::pin(begin(engine, args)).await;

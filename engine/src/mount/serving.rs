@@ -63,7 +63,7 @@ pub struct Serving {
     done: Notify,
     /// Requests are answered one after another: a commit and an unmount do not mix.
     pub(super) turn: tokio::sync::Mutex<()>,
-    /// How many wait for a turn: whoever saves work in progress gives it up for them.
+    /// How many wait for a turn: an autosave gives it up for them.
     pub(super) waiting: watch::Sender<usize>,
     pub(super) autosave: Autosave,
     pub(super) autosave_every: Option<Duration>,
@@ -339,12 +339,12 @@ impl Changes {
     }
 
     /// Changes what would keep a browser from starting, or what it is not to see. The marker is how
-    /// whoever commits learns of the latter.
+    /// a commit learns of the latter.
     fn make(&self, mountpoint: &Path, mut transforms: Vec<String>) -> store::Result<Vec<String>> {
         let mut warnings = Vec::new();
         let mut marker = Marker::default();
         if self.is_resumed {
-            // One that cannot be read stays as it is: whoever commits is told.
+            // One that cannot be read stays as it is: the next commit tells.
             let Ok(before) = Marker::read(mountpoint) else { return Ok(warnings) };
             (marker, transforms) = (before.clone(), before.transforms);
         } else {

@@ -15,7 +15,7 @@ use super::serving::Serving;
 /// How often space is given back and the journal looked at.
 const TIDY_EVERY: Duration = Duration::from_secs(2);
 
-/// The work that goes on beside a mount. Whoever drops this has taken the last turn before: nothing is cut short.
+/// The work that goes on beside a mount. Its owner takes the last turn before dropping it: nothing is cut short.
 #[derive(Debug)]
 pub struct Upkeep([Option<JoinHandle<()>>; 2]);
 

@@ -67,7 +67,7 @@ impl LeftWork {
         )
     }
 
-    /// Makes it the current snapshot, by the lock that is held: whoever starts from it goes on from there. One that cannot be
+    /// Makes it the current snapshot, by the lock that is held: a run that starts from it goes on from there. One that cannot be
     /// loaded is refused, and nothing is changed.
     pub(super) async fn open(
         self,

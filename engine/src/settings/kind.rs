@@ -90,7 +90,7 @@ impl Kind {
                 let words: Option<Vec<&str>> = items.iter().map(|item| item.get_ref().as_str()).collect();
                 self.words(words.ok_or_else(|| self.takes())?.into_iter())
             }
-            // Whoever reads a file may stand anywhere.
+            // The reader of a file may stand anywhere.
             (Self::Directory, DeValue::String(path)) if path.starts_with('/') => {
                 Ok(Value::Path(path.as_ref().into()))
             }

@@ -163,7 +163,7 @@ impl Engine {
         import: impl Future<Output = Result<ImportOutcome, Failure>>,
     ) -> Result<ImportOutcome, Failure> {
         let began = Instant::now();
-        // On the heap: whoever imports would have it on the stack.
+        // On the heap: the caller would have it on the stack.
         let imported = Box::pin(import).await;
         let (done, failure) = match &imported {
             Ok(outcome) => (Some(outcome), None),
@@ -395,7 +395,7 @@ fn refused(error: Error, name: &str) -> Failure {
     let is_of_it = matches!(&error, Error::Damaged { object, .. } if object == name);
     match error {
         Error::BadArchive { .. } => Failure::from(error)
-            .hint("fetch the archive again, or ask whoever wrote it for another; nothing was published"),
+            .hint("fetch the archive again, or ask its author for another; nothing was published"),
         _ if is_of_it => Failure::from(error).hint(
             "fetch archive and manifest again: they must be of the same snapshot; nothing was published",
         ),

@@ -125,7 +125,7 @@ impl Engine {
         let remarks = profile.remarks();
         let mut actor = self.actor(&request.capture.actor);
         if token.is_some() && request.capture.actor.run_id.as_deref().unwrap_or_default().is_empty() {
-            // Whoever holds the lock is who acts.
+            // The holder of the lock acts.
             actor.run_id.clear();
         }
         let tenant = self.writable_tenant(&lineage.name.tenant).await?;

@@ -73,7 +73,7 @@ pub(crate) async fn start(
         schedule: request.schedule.clone(),
         ..Job::new(request.id, request.work.kind(), by, &server.name, clock::unix_ms())
     };
-    // It is in the store before anything is done: whoever looks finds it, however it ends.
+    // It is in the store before anything is done: a reader finds it, however it ends.
     let begun = jobs::begin(&store, &document).await?;
     let job = Arc::new(LiveJob::new(&begun.job));
     server.jobs.add(&job);

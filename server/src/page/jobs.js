@@ -16,7 +16,7 @@ const KINDS = [
 
 export async function jobs({ home, who, may, isCurrent, refused }) {
   if (!may("operate")) {
-    replace(home, heading("Jobs"), empty("Jobs need a token with the role operate. Ask whoever runs the server for one:", "pstore token new --tenant acme --role operate >> tokens.toml"), commands("pstore verify acme"));
+    replace(home, heading("Jobs"), empty("Jobs need a token with the role operate. Ask the server's operator for one:", "pstore token new --tenant acme --role operate >> tokens.toml"), commands("pstore verify acme"));
     return null;
   }
   const list = h("div");

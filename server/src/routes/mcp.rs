@@ -57,7 +57,7 @@ pub struct McpMessage {
 async fn answer(call: Call) -> Answer {
     let Some(folder) = call.server.workspaces.clone() else {
         let failure = Failure::new(ErrorKind::NotFound, "this server offers no workspaces");
-        return Err(failure.hint("whoever runs it starts it with --workspaces DIRECTORY").into());
+        return Err(failure.hint("its operator starts it with --workspaces DIRECTORY").into());
     };
     let tenants = call.tenants.clone().ok_or_else(|| Refusal::forbidden("this needs a token"))?;
     let workspaces = Workspaces::below(folder, move |tenant| tenants.include(tenant.as_str()));

@@ -197,7 +197,7 @@ pub struct NamedMount {
 fn mounts(call: &Call) -> Result<Arc<Mounts>, Failure> {
     call.server.mounts.clone().ok_or_else(|| {
         Failure::new(ErrorKind::NotFound, "this server makes no mounts")
-            .hint("whoever runs it on a host with FUSE starts it with --mounts DIRECTORY")
+            .hint("its operator starts it on a host with FUSE and with --mounts DIRECTORY")
     })
 }
 

@@ -244,7 +244,7 @@ async fn show(call: Call) -> Answer {
 async fn rollback(call: Call) -> Answer {
     let body: RollbackBody = call.document()?;
     if body.force {
-        // It takes the lock away from whoever holds it.
+        // It takes the lock away from its holder.
         call.require_role(Role::Admin, "`force`")?;
     }
     let request = RollbackRequest {

@@ -31,7 +31,7 @@ pub enum Times {
 /// and devices.
 pub fn head(entry: &Entry, meta: &Meta, times: Times) -> Option<Vec<u8>> {
     let mut header = Header {
-        // Whoever unpacks it may be root, and lends nobody its rights by that.
+        // Root may unpack it, and lends nobody its rights by that.
         mode: meta.plain_mode(),
         uid: meta.uid.into(),
         gid: meta.gid.into(),

@@ -249,7 +249,7 @@ impl WriteLease {
         let mut record = held.record;
         record.state = State::Revoked;
         record.lease_seq += 1;
-        // Whoever gives up by itself has nothing under way any more.
+        // A holder that gives up by itself has nothing under way any more.
         record.updates.clear();
         let key = layout::record(&self.lineage, record.record);
         if let Err(error) =

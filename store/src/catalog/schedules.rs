@@ -235,7 +235,7 @@ mod tests {
         assert!(is_ours(&store, &turn).await.unwrap());
         end(&store, &turn, "done").await.unwrap();
         let (next, _) = taken(&store, Duration::ZERO, "second").await.unwrap();
-        // Whoever had the turn before finds out, and changes nothing any more.
+        // The one that had the turn before finds out, and changes nothing any more.
         assert!(!is_ours(&store, &turn).await.unwrap() && is_ours(&store, &next).await.unwrap());
         end(&store, &turn, "failed").await.unwrap();
         let seen = get(&store, "gc").await.unwrap().unwrap().schedule;

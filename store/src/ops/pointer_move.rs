@@ -158,7 +158,7 @@ async fn moved(
         let flip = make(&record).await?;
         return Ok((record, flip));
     };
-    // On the heap: it is large, it is rarely needed, and whoever moves the pointer has it on the stack.
+    // On the heap: it is large, it is rarely needed, and each move of the pointer would have it on the stack.
     let record = Box::pin(published(handle, record, job, progress)).await?;
     let flip = make(&record).await?;
     if flip == Flip::Unchanged {

@@ -138,7 +138,7 @@ impl Staging {
             if let Err(error) = &fd
                 && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
             {
-                // Whoever inspected the directory has taken it out.
+                // The inspection of the directory has taken it out.
                 continue;
             }
             fd.and_then(|fd| Ok(self.set_attributes(&File::from(fd), &entry.meta)?))

@@ -94,7 +94,7 @@ impl ContainerSnapshotRequest {
 pub enum SnapshotResult {
     /// It was stored, and is the current one.
     Stored,
-    /// It failed, and whoever asked for it goes on.
+    /// It failed, and the caller goes on.
     Failed,
 }
 

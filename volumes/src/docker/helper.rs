@@ -66,7 +66,7 @@ impl Docker {
         }
     }
 
-    /// Makes an image of a container as it is now; whoever calls this has it rest.
+    /// Makes an image of a container as it is now; the caller has brought it to rest.
     pub async fn commit(&self, container: &Container, notes: &Notes) -> Result<TemporaryImage, Failure> {
         let nonce = Nonce::from_bytes(random()).to_string();
         let tag = format!("{REPOSITORY}:{nonce}");

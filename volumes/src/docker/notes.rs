@@ -193,7 +193,7 @@ fn taken(path: PathBuf) -> Option<HeldNote> {
 }
 
 impl HeldNote {
-    /// Whether the daemon may still be making what it names, for whoever has written it.
+    /// Whether the daemon may still be making what it names, for the writer of the note.
     pub fn is_young(&self) -> bool {
         self.is_younger_than(YOUNG)
     }
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(notes.hosts_left(), BTreeSet::from(["here".to_owned()]));
         let mut left = notes.left("here");
         assert_eq!(left.iter().map(|held| &held.note).collect::<Vec<_>>(), [&note("here", "1")]);
-        assert!(notes.is_at_rest("here", "1", None), "whoever undoes it works on the container");
+        assert!(notes.is_at_rest("here", "1", None), "the command that undoes it works on the container");
         left.remove(0).remove();
         assert!(notes.left("here").is_empty());
     }

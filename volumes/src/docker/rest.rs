@@ -101,7 +101,7 @@ impl Docker {
         }
         let undo = Undo::Resume { container: id.clone(), name, found, stop_seconds };
         let note = notes.write(Note { host: self.host.clone(), undo })?;
-        // Whoever comes later sees this note; whoever came earlier is seen.
+        // A later command sees this note; an earlier one is seen.
         if notes.is_at_rest(&self.host, &id, Some(&note)) {
             note.remove();
             return Ok(Attempt::Held);

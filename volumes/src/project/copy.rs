@@ -90,7 +90,7 @@ impl Copier {
     ) -> Result<(), Error> {
         for _ in 0..ATTEMPTS {
             let found = match statat(entry.folder, &entry.name, AtFlags::SYMLINK_NOFOLLOW) {
-                // It went while the folder was copied; whoever lets others write meets that.
+                // It went while the folder was copied; a save that lets others write meets that.
                 Err(Errno::NOENT) => return Ok(()),
                 found => found.map_err(io::Error::from).at("cannot read", &entry.path)?,
             };

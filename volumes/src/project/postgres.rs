@@ -172,7 +172,7 @@ pub async fn restore(
 }
 
 /// Refuses dumps that pstore does not write. Their names become part of SQL and of paths, and `psql` carries out what stands
-/// behind a backslash on this host: whoever can write to a store must not command those who restore from it.
+/// behind a backslash on this host: a writer of a store must not command those who restore from it.
 fn require_ours(folder: &Path, dumps: &[PostgresDump]) -> Result<(), Failure> {
     let is_ours = |dump: &&PostgresDump| {
         dump.database.parse::<store::name::Profile>().is_ok() && dump.path == path_of(&dump.database)

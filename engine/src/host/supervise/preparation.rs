@@ -59,7 +59,7 @@ pub async fn prepare<T>(
         number = signals.next() => number,
     };
     if !point_of_no_return.prevent() {
-        // It is being moved; whoever has to remove it must find it there.
+        // It is being moved; the command that has to remove it must find it there.
         loading.await.ok();
     }
     Err(interrupted(number))

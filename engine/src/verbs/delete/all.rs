@@ -132,9 +132,7 @@ fn refused(subject: &Subject, error: Error) -> Failure {
              if nobody needs its changes, `pstore delete {subject} --all --ignore-session {id} --confirm`"
         ),
         Error::SnapshotNeeded { .. } => {
-            format!(
-                "wait until whoever reads it has ended; `pstore delete {subject} --all` names who uses it"
-            )
+            format!("wait until its readers have ended; `pstore delete {subject} --all` names who uses it")
         }
         _ => return error.into(),
     };

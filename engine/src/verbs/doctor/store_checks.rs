@@ -37,7 +37,7 @@ pub(super) async fn checks(engine: &Engine, tenant: Option<&Tenant>) -> Vec<Chec
         checks.push(Check::warn(
             "transport",
             found,
-            "use https://: whoever is on the way can read what is stored",
+            "use https://: anybody on the way can read what is stored",
         ));
     }
     match reach {

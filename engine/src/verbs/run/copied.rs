@@ -130,7 +130,7 @@ async fn session(
         point_of_no_return: point_of_no_return.clone(),
         host_region: request.capture.host_region.clone(),
     };
-    // Whoever names what to start from wants that, and no empty profile in its place.
+    // A caller who names what to start from wants that, and no empty profile in its place.
     let options = LoadOptions { require: request.load.require || request.from_wip, ..request.load.clone() };
     let loading = engine.load(&options, job);
     let loaded = supervise::prepare(signals, point_of_no_return, loading).await?;

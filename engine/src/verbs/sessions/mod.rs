@@ -205,7 +205,7 @@ pub fn list(settings: &Settings, _: &SessionsRequest) -> Result<SessionsOutcome,
 
 /// Puts a session where no mount looks for it. Nothing in it is changed, and the store need not be known.
 pub fn set_aside(settings: &Settings, request: &SetAsideRequest) -> Result<SetAsideOutcome, Failure> {
-    // Only looked at: what is held could not be moved by whoever is to move it.
+    // Only looked at: the command that is to move a session could not move one that is held.
     let found = ChosenSession::find(settings, &request.session, Taking::Look)?;
     let (session, path) = (found.id(), found.path());
     drop(found);

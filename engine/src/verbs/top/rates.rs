@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(look(60, 40.0), Some(0.5));
         // What was more than a minute ago plays no part.
         assert_eq!(look(65, 41.0), Some(0.2));
-        // Whoever counts was started again.
+        // The counting process was started again.
         assert_eq!(look(66, 3.0), None);
         assert_eq!(look(68, 5.0), Some(1.0));
     }

@@ -84,7 +84,7 @@ impl Form {
             IfMatch::Quoted => QUOTED,
             IfMatch::Unquoted => UNQUOTED,
         };
-        // Whoever comes first is right: a server accepts one form only, or both.
+        // The first to answer is right: a server accepts one form only, or both.
         let _ = self.0.compare_exchange(UNKNOWN, learnt, Ordering::Relaxed, Ordering::Relaxed);
     }
 }

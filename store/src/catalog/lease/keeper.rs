@@ -74,7 +74,7 @@ impl Held {
         record.lease_seq += 1;
         let key = layout::record(lineage, record.record);
         // Noted before it is sent: if its answer never comes, or nobody waits for it any more,
-        // whoever replaces the record next may find it there.
+        // the next to replace the record may find it there.
         self.unsure = Some(super::readable(&record)?);
         self.version = replace_own(store, &key, &record, self.version.clone(), None).await?;
         (self.record, self.unsure) = (record, None);

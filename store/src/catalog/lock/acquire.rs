@@ -52,7 +52,7 @@ impl LineageHandle {
                 self.pointer().await.and_then(|read| read.ok_or_else(|| self.lost(None)))
             }
         };
-        // Beside each other: whoever waits for a profile waits for no more than he must.
+        // Beside each other: a caller waits for a profile no longer than it must.
         let (claimed, ()) = futures::future::join(claim, self.tell_eviction(&taken.lock)).await;
         match claimed {
             Ok(pointer) => Ok(Hold::new(self.clone(), taken, pointer, terms)),

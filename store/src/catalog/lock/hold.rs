@@ -253,7 +253,7 @@ impl Hold {
     pub async fn release(&self) -> Result<()> {
         let telling = self.telling.lock().take();
         if let Some(telling) = telling {
-            // If it came to nothing, whoever moves the pointer next does it.
+            // If it came to nothing, the next move of the pointer does it.
             let _ = telling.await;
         }
         let mut state = self.state.lock().await;

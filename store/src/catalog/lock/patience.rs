@@ -118,7 +118,7 @@ impl LineageHandle {
         let until = Instant::now() + patience.wait;
         let mut survey = Some(survey);
         let mut told: Option<(String, u64)> = None;
-        // Whoever waits already comes first.
+        // One that waits already comes first.
         let mut ticket = self.ticket(&patience);
         if ticket.as_mut().is_some_and(Ticket::is_first) {
             ticket = None;

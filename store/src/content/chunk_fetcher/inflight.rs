@@ -115,7 +115,7 @@ impl ChunkFetcher {
         });
         for planned in plan(wants) {
             let Ok(slot) = Arc::clone(&self.background).acquire_owned().await else { return };
-            // Booked only now: until its turn comes, whoever wants a chunk fetches it himself.
+            // Booked only now: until its turn comes, a reader that wants a chunk fetches it.
             let wanted: Vec<Piece> =
                 planned.wants.iter().map(|want| want.purpose).filter(|piece| !self.has(piece)).collect();
             let (_, wants) = self.register(&wanted);

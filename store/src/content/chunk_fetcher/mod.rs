@@ -271,7 +271,7 @@ impl ChunkFetcher {
             let Some(queued) = self.queue(&part) else { return };
             self.runtime.spawn_blocking(move || {
                 let ChunkFetcher { local: Some(local), memory, .. } = &*queued.fetcher else { return };
-                // What fails is told to whoever reads it.
+                // A reader is told what fails.
                 let numbered = part.into_iter().enumerate();
                 let _ = local.read(numbered, |_, id, chunk| memory.put(id, &chunk));
             });

@@ -120,7 +120,7 @@ impl MetaPack {
                 MetaSegment::Fresh { id, table, .. } => [*id, table.id],
             });
         }
-        // Whoever has kept a segment has made sure of it.
+        // The writer that kept the segment has made sure of it.
         if let Some(pack) = needed.iter().find(|pack| barred(pack)) {
             return Err(Error::Internal {
                 what: format!("a segment was kept in pack {pack}, which is barred"),

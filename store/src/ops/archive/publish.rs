@@ -261,7 +261,7 @@ async fn send(handle: &LineageHandle, parcel: &Parcel) -> Result<()> {
         // One of an earlier publication, from before its predecessor had an archive.
         Err(Error::Bucket(BucketError::AlreadyExists { .. })) => {
             let found = bucket.get(&key, limits::MANIFEST).await?;
-            // Whoever replaces it meanwhile says the same of the same archive.
+            // Another that replaces it meanwhile says the same of the same archive.
             cas::replace(bucket, &key, manifest.encode().into(), found.version).await?;
         }
         sent => sent?,

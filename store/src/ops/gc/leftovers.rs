@@ -136,7 +136,7 @@ pub(super) async fn finish_deletions(
     // By age: what becomes of one decides about the next.
     let is_cut_short = |seen: &SeenRecord| match seen.state {
         State::Trashed => seen.age > LEASE_TTL || marks.is_doomed(seen),
-        // Stored by whoever had begun before its profile was deleted: it can never be current.
+        // Stored by a writer that had begun before its profile was deleted: it can never be current.
         State::Live => marks.is_doomed(seen),
         _ => false,
     };

@@ -242,7 +242,7 @@ pub async fn locked(
     } else {
         load(&store, &lineage, Some(&claimed)).await
     };
-    // Whoever held it may have saved something since.
+    // Its holder may have saved something since.
     let in_progress = if is_held { self::in_progress(&store, &lineage).await } else { in_progress };
     Ok(Locked { store, lineage, hold, opened, in_progress, roots })
 }
@@ -334,7 +334,7 @@ pub async fn pinned(
         let failed = match (attempt, rooted) {
             (Ok(Attempt::Kept(kept, opened)), Ok(())) => {
                 if let Some(roots) = &roots {
-                    // The pin held before the root was there and holds still: whoever deletes has
+                    // The pin held before the root was there and holds still: a deletion has
                     // found one or the other.
                     roots.counts(id).await;
                 }

@@ -61,7 +61,7 @@ impl SnapshotWriter {
         let unfit = |pack: &PackId| known.is_barred(pack) || known.is_unsure(pack) || lost.has_pack(pack);
         let left = tree.kept_left_behind(unfit);
         self.open_kept(tree, left).await?;
-        // Whoever keeps segments has asked for their packs.
+        // The writer that keeps segments has asked for their packs.
         match tree.kept_in(|pack| !self.known.is_sound(pack)).first() {
             None => Ok(()),
             Some((part, _)) => {

@@ -139,7 +139,7 @@ impl Fed {
     }
 
     fn next(&mut self) -> Result<Next> {
-        // Whoever feeds us has ended before the tree did: nobody waits for the archive any more.
+        // The sender has ended before the tree did: nobody waits for the archive any more.
         self.fed.blocking_recv().ok_or(Error::Interrupted)?
     }
 }

@@ -153,7 +153,7 @@ impl ArchiveSource<'_> {
         progress: Arc<dyn Progress>,
     ) -> Result<Imported> {
         let request = self.request;
-        // Ours, and not the reading thread's: whoever gives the import up does not wait for that.
+        // Ours, and not the reading thread's: an import that is given up does not wait for that.
         let scratch = request
             .judge
             .as_ref()

@@ -299,7 +299,7 @@ async fn a_reader_without_a_lock_pins_what_it_reads() {
     assert_eq!(trips, 5);
     let pinned = pins::pinned(&desk.tenant().await).await.unwrap();
     assert_eq!(pinned, [second, second]);
-    // Beside whoever holds the lock, and any snapshot that is there.
+    // Beside the holder of the lock, and any snapshot that is there.
     let mount = desk.lock(Some(major()), Duration::ZERO).await.unwrap();
     let unlocked = desk.pin(None, Some(&first.to_string())).await.unwrap();
     assert_eq!(text(&unlocked.opened), 5000);

@@ -177,7 +177,7 @@ impl<'a> DirectorySource<'a> {
             }
             again = self.read_again(&mut tree).await?;
             if again.is_empty() {
-                // Whoever writes to the directory now would make files that do not fit together.
+                // A program that writes to the directory now would make files that do not fit together.
                 unchanged?;
                 break (tree, ingested);
             }
