@@ -140,6 +140,7 @@ pub struct OpenedFile {
 
 impl Engine {
     /// Finds a file of a snapshot. Nothing of it is fetched yet.
+    #[crate::boxed]
     pub async fn open_file(&self, snapshot: &SnapshotChoice, path: &OsStr) -> Result<OpenedFile, Failure> {
         let (reference, path) = (snapshot.reference()?, self::path(path)?);
         let (tenant, lineage) = self.lineage_to_judge(&snapshot.lineage()).await?;

@@ -46,6 +46,7 @@ pub struct FailedTurn {
 
 impl EachTenant {
     /// Begins with the tenant that is named, or with all of the store.
+    #[crate::boxed]
     pub async fn of(engine: &Engine, named: Option<&Tenant>, verb: &'static str) -> Result<Self, Failure> {
         let tenants = match named {
             Some(tenant) => vec![tenant.clone()],

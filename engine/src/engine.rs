@@ -149,6 +149,7 @@ impl Engine {
     }
 
     /// Opens the store.
+    #[crate::boxed]
     pub async fn store(&self, purpose: Purpose) -> Result<Store, Failure> {
         let bucket = self.location.bucket(purpose).await?;
         self.step(&format!("opened {}", self.location.shown()));
@@ -156,6 +157,7 @@ impl Engine {
     }
 
     /// A store that may have to be made, or tried.
+    #[crate::boxed]
     pub async fn store_to_make(&self) -> Result<Store, Failure> {
         Ok(self.told_of(self.location.store_to_make(self.cache_root.clone()).await?))
     }

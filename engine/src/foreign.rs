@@ -41,6 +41,7 @@ pub enum IntendedFlip {
 
 impl Engine {
     /// The snapshot or the archive of another program that is meant; if nothing is said, the current one.
+    #[crate::boxed]
     pub async fn named_snapshot(
         &self,
         tenant: &TenantStore,
@@ -71,6 +72,7 @@ impl Engine {
     }
 
     /// Stores the archive of another program as a snapshot. The pointer stays.
+    #[crate::boxed]
     pub async fn take_in(
         &self,
         tenant: &TenantStore,
@@ -115,6 +117,7 @@ impl Engine {
     }
 
     /// Stores the archive as a snapshot that another program has made the current one.
+    #[crate::boxed]
     pub async fn adopt(&self, lineage: &Lineage) -> Result<Option<Record>, Failure> {
         let tenant = self.tenant_to_change(&lineage.name.tenant).await?;
         self.say(&format!("another program has moved the pointer of {lineage}; taking its archive in"));

@@ -39,5 +39,8 @@ mod observer_tests;
 mod serving_tests;
 mod tenants;
 
+/// Boxes the future of an `async fn` that other crates await. Without it each of those crates compiles the whole
+/// function, and all that it awaits, once more: the program holds it several times and takes longer to build.
+pub(crate) use async_recursion::async_recursion as boxed;
 pub use engine::{Engine, LOCK_TOKEN, threads};
 pub use lineages::{taking_in, unfound};

@@ -16,12 +16,14 @@ const SUGGESTIONS: usize = 8;
 
 impl Engine {
     /// The lineage that is meant. If there were several to choose from, that is said.
+    #[crate::boxed]
     pub async fn lineage(&self, args: &LineageName) -> Result<(TenantStore, Lineage), Failure> {
         let tenant = self.tenant(&args.profile.tenant).await?;
         self.lineage_in(tenant, args).await
     }
 
     /// As [`Self::lineage`], to change something of it.
+    #[crate::boxed]
     pub async fn lineage_to_change(&self, args: &LineageName) -> Result<(TenantStore, Lineage), Failure> {
         let tenant = self.tenant_to_change(&args.profile.tenant).await?;
         self.lineage_in(tenant, args).await
@@ -29,6 +31,7 @@ impl Engine {
 
     /// As [`Self::lineage`], to say whether something of it has expired, or to keep it while it
     /// is read: a directory tells the time of its file system only to those who may write there.
+    #[crate::boxed]
     pub async fn lineage_to_judge(&self, args: &LineageName) -> Result<(TenantStore, Lineage), Failure> {
         let purpose = self.purpose_of_keeping().await?;
         let tenant = self.existing(&args.profile.tenant, purpose).await?;
@@ -36,6 +39,7 @@ impl Engine {
     }
 
     /// As [`Self::lineage_to_judge`], to load the current snapshot, whichever program has stored it.
+    #[crate::boxed]
     pub async fn lineage_to_load(&self, args: &LineageName) -> Result<(TenantStore, Lineage), Failure> {
         let purpose = self.purpose_of_keeping().await?;
         let tenant = self.tenant_to_load(&args.profile.tenant, purpose).await?;
@@ -44,6 +48,7 @@ impl Engine {
 
     /// For those who read, and would keep others from deleting what they read: where that
     /// cannot be written down, they only read.
+    #[crate::boxed]
     pub async fn purpose_of_keeping(&self) -> Result<Purpose, Failure> {
         match self.location.bucket(Purpose::Change).await {
             Err(failure)
@@ -56,6 +61,7 @@ impl Engine {
     }
 
     /// As [`Self::lineage`], but one that is named with its Chrome version need not exist.
+    #[crate::boxed]
     pub async fn writable_lineage(&self, args: &LineageName) -> Result<(TenantStore, Lineage), Failure> {
         match args.chrome_major {
             Some(chrome_major) => {
@@ -94,6 +100,7 @@ impl Engine {
     }
 
     /// The lineage that is meant, and the Chrome versions there were to choose from.
+    #[crate::boxed]
     pub async fn chosen(
         &self,
         tenant: &TenantStore,
@@ -108,6 +115,7 @@ impl Engine {
     }
 
     /// Fails if the profile is not there, with the names there are, or if it is deleted.
+    #[crate::boxed]
     pub async fn require_living_profile(
         &self,
         tenant: &TenantStore,
@@ -122,6 +130,7 @@ impl Engine {
     }
 
     /// Fails, with the names there are, if there is no such profile.
+    #[crate::boxed]
     pub async fn require_profile(&self, tenant: &TenantStore, name: &ProfileName) -> Result<(), Failure> {
         match records::lineages(tenant, name).await?.is_empty() {
             true => {
@@ -133,6 +142,7 @@ impl Engine {
     }
 
     /// As [`Self::resolve_snapshot`], to load it: what another program has made the current one is taken in.
+    #[crate::boxed]
     pub async fn snapshot_to_load(
         &self,
         tenant: &TenantStore,
@@ -147,6 +157,7 @@ impl Engine {
 
     /// The snapshot that is meant. An archive of another program is told of, and not taken in: that
     /// hands its databases to SQLite, and writes to the store.
+    #[crate::boxed]
     pub async fn resolve_snapshot(
         &self,
         tenant: &TenantStore,
@@ -159,6 +170,7 @@ impl Engine {
 
     /// The pointer, for somebody who is about to move it without the lock, and whether it is
     /// damaged. Neither that nor somebody else's lock keeps off who uses `force`.
+    #[crate::boxed]
     pub async fn pointer_to_move(
         &self,
         handle: &LineageHandle,

@@ -185,6 +185,7 @@ impl Location {
     }
 
     /// The S3 bucket by itself, for what only S3 has.
+    #[crate::boxed]
     pub async fn s3(&self) -> Option<S3Bucket> {
         match &self.url {
             StoreUrl::Directory(_) => None,
@@ -196,6 +197,7 @@ impl Location {
     }
 
     /// Opens the bucket; requests that fail are repeated for a while.
+    #[crate::boxed]
     pub async fn bucket(&self, purpose: Purpose) -> Result<Arc<dyn Bucket>, Failure> {
         self.require_reach()?;
         self.require_authorities()?;
@@ -224,6 +226,7 @@ impl Location {
     }
 
     /// A store that may have to be made, and so be probed.
+    #[crate::boxed]
     pub async fn store_to_make(&self, cache_root: Option<PathBuf>) -> Result<Store, Failure> {
         self.require_authorities()?;
         let handles = open_for_probe(&self.url, &self.settings(Purpose::Write)).await?;

@@ -13,6 +13,7 @@ use crate::{Engine, failure::Failure, lineages::suggestions, location::Purpose};
 
 impl Engine {
     /// The tenants of the store, which must be one: a bucket without one answers, too.
+    #[crate::boxed]
     pub async fn tenants(&self) -> Result<Vec<Tenant>, Failure> {
         let store = self.store(Purpose::Read).await?;
         let tenants = self.answer(store.tenants()).await?;
@@ -23,6 +24,7 @@ impl Engine {
     }
 
     /// A tenant to read from; if it is not there, those that are get mentioned.
+    #[crate::boxed]
     pub async fn tenant(&self, tenant: &Tenant) -> Result<TenantStore, Failure> {
         self.existing(tenant, Purpose::Read).await
     }
@@ -57,6 +59,7 @@ impl Engine {
     }
 
     /// A tenant that may have been deleted, for those who end that.
+    #[crate::boxed]
     pub async fn tenant_or_tombstone(
         &self,
         tenant: &Tenant,
@@ -88,6 +91,7 @@ impl Engine {
 
     /// A tenant to list: what other programs have stored for one that pstore does not know counts, and
     /// nothing is written.
+    #[crate::boxed]
     pub async fn tenant_to_list(&self, tenant: &Tenant) -> Result<TenantStore, Failure> {
         let store = self.store(Purpose::Read).await?;
         match self.answer(store.tenant(tenant)).await {
@@ -100,6 +104,7 @@ impl Engine {
     }
 
     /// Whether other programs have stored something for a tenant that pstore does not know.
+    #[crate::boxed]
     pub async fn has_archives(&self, store: &Store, tenant: &Tenant) -> bool {
         let listed =
             records::list_all(&*store.bucket_of(tenant), &layout::snapshots(tenant), Look::Children).await;
@@ -107,6 +112,7 @@ impl Engine {
     }
 
     /// A tenant that exists, to change something of it.
+    #[crate::boxed]
     pub async fn tenant_to_change(&self, tenant: &Tenant) -> Result<TenantStore, Failure> {
         let found = self.existing(tenant, Purpose::Change).await?;
         found.config.check_write().map_err(|error| error.of(layout::tenant_config(tenant)))?;
@@ -115,6 +121,7 @@ impl Engine {
 
     /// A tenant to write to, made if it is new; so is the store. A server makes no store: what it serves may
     /// only be away, as a disk that is not mounted, and everybody would begin with nothing.
+    #[crate::boxed]
     pub async fn writable_tenant(&self, tenant: &Tenant) -> Result<TenantStore, Failure> {
         let shown = self.location.shown();
         if self.location.is_missing() {

@@ -14,3 +14,7 @@ pub mod container;
 pub mod docker;
 pub mod project;
 pub mod schemas;
+
+/// Boxes the future of an `async fn` that other crates await. Without it each of those crates compiles the whole
+/// function, and all that it awaits, once more: the program holds it several times and takes longer to build.
+pub(crate) use async_recursion::async_recursion as boxed;

@@ -28,18 +28,21 @@ pub struct ProfileToCapture {
 impl ProfileToCapture {
     /// Ends the browser, waits until nobody has a file open for writing, and learns what the profile
     /// says.
+    #[crate::boxed]
     pub async fn stop(directory: &Path, options: &CaptureOptions) -> Result<Self, Failure> {
         Self::stop_with(directory, stop_options(options)).await
     }
 
     /// The same on a mount. Only the mount can find a moment at which no file is open for writing:
     /// to somebody who looks from outside, several busy programs always have one open.
+    #[crate::boxed]
     pub async fn stop_on_mount(mountpoint: &Path, options: &CaptureOptions) -> Result<Self, Failure> {
         Self::stop_with(mountpoint, StopOptions { open_wait: None, ..stop_options(options) }).await
     }
 
     /// Leaves the browser on a mount alone, and learns what the profile says. `is_written_to` if somebody has files of
     /// it open for writing; `attempt` is which of several this is.
+    #[crate::boxed]
     pub async fn leave_running(
         mountpoint: &Path,
         is_written_to: bool,

@@ -11,6 +11,7 @@ pub fn listen(kind: SignalKind) -> Option<Signal> {
 }
 
 /// Waits for the next one, for ever if nobody listens.
+#[crate::boxed]
 pub async fn next(signal: &mut Option<Signal>) {
     let heard = match signal {
         Some(signal) => signal.recv().await,

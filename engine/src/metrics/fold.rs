@@ -19,6 +19,7 @@ const NAMED_FOR_MS: u64 = 3_600_000;
 
 impl Engine {
     /// Reads what all programs have reported.
+    #[crate::boxed]
     pub async fn read_metrics_totals(&self, store: &Store) -> Result<(), Failure> {
         let seen = metrics::totals(store).await.map_err(explained)?;
         self.metrics.know_totals(&seen.totals);
@@ -30,6 +31,7 @@ impl Engine {
     ///
     /// A host that nobody has heard of begins at zero: its reports are left for the next turn, so that a Prometheus
     /// sees its first failure as an increase.
+    #[crate::boxed]
     pub async fn fold_metrics(&self, store: &Store) -> Result<usize, Failure> {
         let seen = metrics::totals(store).await.map_err(explained)?;
         let listed = metrics::reports(store).await?;

@@ -12,6 +12,7 @@ const EVERY: Duration = Duration::from_secs(60);
 
 impl Engine {
     /// Leaves what was counted since the last time, where the settings say. Never fails: no work depends on it.
+    #[crate::boxed]
     pub async fn leave_metrics(&self) {
         if self.metrics.outlets().textfile {
             let engine = self.clone();
@@ -24,6 +25,7 @@ impl Engine {
     }
 
     /// Leaves counts while the process works, until `stopped` is raised. The caller that raises it leaves the rest.
+    #[crate::boxed]
     pub async fn keep_leaving_metrics(self, stopped: Interrupt) {
         let outlets = self.metrics.outlets();
         if !outlets.textfile && !outlets.reports {

@@ -91,6 +91,7 @@ impl Metrics {
     }
 
     /// Returns when something was observed that is worth leaving soon.
+    #[crate::boxed]
     pub async fn changed(&self) {
         self.changed.notified().await;
     }

@@ -69,6 +69,7 @@ impl UnreadableMount {
 
 /// The status that the daemon of a session tells; `None` if it does not answer, or not so that this pstore
 /// understands it.
+#[crate::boxed]
 pub async fn status(session: &Path) -> Option<Status> {
     let session = session.to_owned();
     let asked = tokio::task::spawn_blocking(move || control::ask(&session, &json!({ "status": true })));
@@ -78,6 +79,7 @@ pub async fn status(session: &Path) -> Option<Status> {
 }
 
 /// The session of the mount at `mountpoint`.
+#[crate::boxed]
 pub async fn session_at(settings: &Settings, mountpoint: &Path) -> Result<PathBuf, Failure> {
     let wanted = absolute(mountpoint);
     let live = LiveMount::all(settings)?;

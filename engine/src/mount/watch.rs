@@ -12,6 +12,7 @@ use crate::host::supervise::Signals;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Waits until the mount is over, and sees to it meanwhile.
+#[crate::boxed]
 pub async fn until_done(serving: &Arc<Serving>, signals: &mut Signals, on_lock_lost: OnLockLost) {
     let mut look = tokio::time::interval(LOOK_EVERY);
     let (lost_sender, mut lost) = watch::channel(false);

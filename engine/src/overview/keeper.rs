@@ -86,6 +86,7 @@ impl OverviewKeeper {
     }
 
     /// Takes what this host has in its cache, without a listing.
+    #[crate::boxed]
     pub async fn load(&self, engine: &Engine) -> Result<(), Failure> {
         let names = engine.tenants().await?;
         stream::iter(names)
@@ -107,6 +108,7 @@ impl OverviewKeeper {
     }
 
     /// Brings the tenants of this scope up to date. A tenant that fails stays as it was, and the first failure is told.
+    #[crate::boxed]
     pub async fn refresh(&self, engine: &Engine, scope: &OverviewScope) -> Result<(), Failure> {
         let names: Vec<Tenant> = match scope {
             OverviewScope::All => engine.tenants().await?,

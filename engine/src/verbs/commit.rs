@@ -79,12 +79,14 @@ impl SentOutcome for CommitOutcome {
 
 impl Engine {
     /// Has the daemon of a mount make its changes a snapshot.
+    #[crate::boxed]
     pub async fn commit(&self, request: &CommitRequest) -> Result<CommitOutcome, Failure> {
         commit(&self.settings, request).await
     }
 }
 
 /// Has the daemon of a mount of this host make its changes a snapshot. The daemon knows the store.
+#[crate::boxed]
 pub async fn commit(settings: &Settings, request: &CommitRequest) -> Result<CommitOutcome, Failure> {
     request.capture.check()?;
     call::ask(session_at(settings, &request.mountpoint).await?, VERB, request).await

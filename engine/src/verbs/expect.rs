@@ -83,6 +83,7 @@ impl Outcome for ExpectOutcome {}
 
 impl Engine {
     /// Shows or changes what is expected of a profile.
+    #[crate::boxed]
     pub async fn expect(&self, request: &ExpectRequest) -> Result<ExpectOutcome, Failure> {
         let name = &request.profile;
         let is_empty = request.cookies.is_empty() && request.origins.is_empty() && request.files.is_empty();

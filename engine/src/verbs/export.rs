@@ -164,6 +164,7 @@ pub struct StreamedArchive {
 
 impl Engine {
     /// Writes a snapshot as an archive to a directory or to the store.
+    #[crate::boxed]
     pub async fn export(&self, request: &ExportRequest) -> Result<ExportOutcome, Failure> {
         request.snapshot.reference()?;
         match &request.destination {
@@ -192,6 +193,7 @@ impl Engine {
     }
 
     /// The archive of a snapshot that lies in the store already, if there is one.
+    #[crate::boxed]
     pub async fn published_archive(
         &self,
         snapshot: &SnapshotChoice,

@@ -61,6 +61,7 @@ impl Outcome for FindOutcome {}
 
 impl Engine {
     /// Looks for paths in snapshots.
+    #[crate::boxed]
     pub async fn find(&self, request: &FindRequest) -> Result<FindOutcome, Failure> {
         let named = request.snapshot.named()?;
         if let Some(reference) = named.filter(|_| request.all) {

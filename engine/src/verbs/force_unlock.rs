@@ -62,6 +62,7 @@ impl Outcome for ForceUnlockOutcome {}
 
 impl Engine {
     /// Takes a profile's lock away from its holder.
+    #[crate::boxed]
     pub async fn force_unlock(&self, request: &ForceUnlockRequest) -> Result<ForceUnlockOutcome, Failure> {
         let reason = reason::checked(&request.reason)?;
         if reason.is_empty() {

@@ -107,6 +107,7 @@ impl Outcome for HistoryOutcome {}
 
 impl Engine {
     /// Follows the chain of snapshots that led to one.
+    #[crate::boxed]
     pub async fn history(&self, request: &HistoryRequest) -> Result<HistoryOutcome, Failure> {
         let reference = request.snapshot.reference()?;
         let (tenant, lineage) = self.lineage(&request.snapshot.lineage()).await?;

@@ -137,6 +137,7 @@ impl Outcome for ImportOutcome {
 
 impl Engine {
     /// Stores an archive that is a file, or the current one in the store, as a snapshot.
+    #[crate::boxed]
     pub async fn import(&self, request: &ImportRequest) -> Result<ImportOutcome, Failure> {
         match &request.source {
             ImportSource::File(file) => {
@@ -148,6 +149,7 @@ impl Engine {
     }
 
     /// Stores the archive that `stream` holds as a snapshot, whatever the request says is its source.
+    #[crate::boxed]
     pub async fn import_stream(
         &self,
         request: &ImportRequest,
@@ -227,6 +229,7 @@ impl Engine {
 
     /// Finds out whether an archive that is still to come may be imported. What the pointer names now, which can be
     /// empty.
+    #[crate::boxed]
     pub async fn may_import(&self, request: &ImportRequest) -> Result<String, Failure> {
         let chrome_major = chrome_major(request, Path::new(STREAM), None)?;
         let lineage = Lineage { name: request.profile.clone(), chrome_major };

@@ -42,6 +42,7 @@ impl Outcome for InitOutcome {}
 
 impl Engine {
     /// Makes a store, unless there is one.
+    #[crate::boxed]
     pub async fn init(&self, request: &InitRequest) -> Result<InitOutcome, Failure> {
         let store = self.store_to_make().await?;
         let (config, made) = store.init(request.chunking.clone()).await?;

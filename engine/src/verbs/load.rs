@@ -65,6 +65,7 @@ impl Outcome for LoadOutcome {}
 
 impl Engine {
     /// Tells which snapshot a browser should start with. Nothing is written.
+    #[crate::boxed]
     pub async fn judged_load(&self, request: &LoadRequest) -> Result<LoadOutcome, Failure> {
         request.options.check(Some(request.chrome_major))?;
         let job = LoadJob {

@@ -69,6 +69,7 @@ impl Outcome for LogOutcome {}
 
 impl Engine {
     /// Tells what has happened to a profile's pointer and lock.
+    #[crate::boxed]
     pub async fn log(&self, request: &LogRequest) -> Result<LogOutcome, Failure> {
         let (tenant, lineage) = self.lineage(&request.lineage).await?;
         let (mut events, mut unreadable) = (Vec::new(), 0);

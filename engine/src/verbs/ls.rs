@@ -51,6 +51,7 @@ impl Outcome for LsOutcome {}
 
 impl Engine {
     /// Lists entries of a snapshot.
+    #[crate::boxed]
     pub async fn ls(&self, request: &LsRequest) -> Result<LsOutcome, Failure> {
         let (reference, path) = (request.snapshot.reference()?, contents::path(&request.path)?);
         let (tenant, lineage) = self.lineage_to_judge(&request.snapshot.lineage()).await?;

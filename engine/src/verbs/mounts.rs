@@ -95,12 +95,14 @@ pub struct UnansweredMount {
 
 impl Engine {
     /// Lists what is mounted on this host.
+    #[crate::boxed]
     pub async fn mounts(&self, request: &MountsRequest) -> Result<MountsOutcome, Failure> {
         mounts(&self.settings, request).await
     }
 }
 
 /// Lists what is mounted on this host, of which the store need not be known.
+#[crate::boxed]
 pub async fn mounts(settings: &Settings, _: &MountsRequest) -> Result<MountsOutcome, Failure> {
     let mut mounts = Vec::new();
     for live in LiveMount::all(settings)? {

@@ -85,6 +85,7 @@ impl Outcome for ReapOutcome {
 
 impl Engine {
     /// Takes away locks that expired some time ago.
+    #[crate::boxed]
     pub async fn reap(&self, request: &ReapRequest) -> Result<ReapOutcome, Failure> {
         let actor = (!request.is_plan).then(|| self.actor(&request.actor));
         let mut turns = EachTenant::of(self, request.tenant.as_ref(), "reap").await?;

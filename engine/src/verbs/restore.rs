@@ -169,6 +169,7 @@ impl Outcome for RestoreOutcome {}
 
 impl Engine {
     /// Writes a snapshot to a directory.
+    #[crate::boxed]
     pub async fn restore(&self, request: &RestoreRequest) -> Result<RestoreOutcome, Failure> {
         request.load.check(request.snapshot.chrome_major)?;
         self.location.keep_apart(&request.target)?;

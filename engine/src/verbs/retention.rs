@@ -120,6 +120,7 @@ impl Outcome for RetentionOutcome {
 
 impl Engine {
     /// Decides which snapshots stay, and removes the others if that is wanted.
+    #[crate::boxed]
     pub async fn retention(&self, request: &RetentionRequest) -> Result<RetentionOutcome, Failure> {
         let actor = request.apply.as_ref().map(|name| self.actor(name));
         let named = request.scope.as_ref().map(|scope| match scope {
@@ -183,6 +184,7 @@ impl Engine {
 
     /// Removes what the profile's rules no longer keep, now that a new snapshot is durable and
     /// current. A failure is only told: the next snapshot, or `pstore retention apply`, does it.
+    #[crate::boxed]
     pub async fn prune(&self, store: &TenantStore, lineage: &Lineage, report: &Report) {
         let policy = self.settings.retention(&lineage.name).policy;
         if !policy.removes() || report.held_back.is_some() {

@@ -111,6 +111,7 @@ impl Outcome for RollbackOutcome {}
 
 impl Engine {
     /// Makes another snapshot the current one.
+    #[crate::boxed]
     pub async fn rollback(&self, request: &RollbackRequest) -> Result<RollbackOutcome, Failure> {
         let reason = reason::checked(&request.reason)?;
         let reference = request.snapshot.required("rollback")?;

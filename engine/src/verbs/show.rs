@@ -35,6 +35,7 @@ impl Outcome for ShowOutcome {}
 
 impl Engine {
     /// Tells everything that is known of one snapshot.
+    #[crate::boxed]
     pub async fn show(&self, request: &ShowRequest) -> Result<ShowOutcome, Failure> {
         let reference = request.snapshot.reference()?;
         let (tenant, lineage) = self.lineage(&request.snapshot.lineage()).await?;

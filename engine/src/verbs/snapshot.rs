@@ -87,6 +87,7 @@ impl Outcome for SnapshotOutcome {
 
 impl Engine {
     /// Stores a directory as the next snapshot of its profile.
+    #[crate::boxed(?Send)]
     pub async fn snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotOutcome, Failure> {
         request.capture.check()?;
         require_browser(request.chrome_major)?;

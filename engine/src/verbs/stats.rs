@@ -102,6 +102,7 @@ impl Outcome for StatsOutcome {
 
 impl Engine {
     /// Counts what is stored.
+    #[crate::boxed]
     pub async fn stats(&self, request: &StatsRequest) -> Result<StatsOutcome, Failure> {
         let mut all: Vec<(Tenant, Stats)> = Vec::new();
         let mut turns = EachTenant::of(self, request.tenant.as_ref(), "stats").await?;

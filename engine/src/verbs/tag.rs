@@ -58,6 +58,7 @@ impl Outcome for TagOutcome {}
 
 impl Engine {
     /// Gives a snapshot a tag.
+    #[crate::boxed]
     pub async fn tag(&self, request: &TagRequest) -> Result<TagOutcome, Failure> {
         let (lineage, handle, record) = self.tagged(request).await?;
         let tagged = tag::tag(&handle, record, &request.tag).await?;
@@ -66,6 +67,7 @@ impl Engine {
     }
 
     /// Takes a tag from a snapshot.
+    #[crate::boxed]
     pub async fn untag(&self, request: &TagRequest) -> Result<TagOutcome, Failure> {
         let (lineage, handle, record) = self.tagged(request).await?;
         let tagged = tag::untag(&handle, record, &request.tag).await;

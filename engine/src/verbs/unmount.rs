@@ -107,12 +107,14 @@ impl SentOutcome for UnmountOutcome {
 
 impl Engine {
     /// Has the daemon of a mount end it.
+    #[crate::boxed]
     pub async fn unmount(&self, request: &UnmountRequest) -> Result<UnmountOutcome, Failure> {
         unmount(&self.settings, request).await
     }
 }
 
 /// Has the daemon of a mount of this host end it. The daemon knows the store.
+#[crate::boxed]
 pub async fn unmount(settings: &Settings, request: &UnmountRequest) -> Result<UnmountOutcome, Failure> {
     request.capture.check()?;
     request.capture.require_cold("what is unmounted")?;

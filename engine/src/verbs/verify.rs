@@ -190,6 +190,7 @@ impl Outcome for VerifyOutcome {
 
 impl Engine {
     /// Checks snapshots.
+    #[crate::boxed(?Send)]
     pub async fn verify(&self, request: &VerifyRequest) -> Result<VerifyOutcome, Failure> {
         match &request.subject {
             Some(Subject::Snapshot(name)) => self.verify_profile(name, request).await.map_err(without_verify),

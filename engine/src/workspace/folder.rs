@@ -183,6 +183,7 @@ impl WorkspaceFolder {
     }
 
     /// Waits until nobody else changes anything.
+    #[crate::boxed]
     pub async fn lock(&self) -> Result<FolderLock, Failure> {
         loop {
             match self.try_lock()? {
@@ -193,6 +194,7 @@ impl WorkspaceFolder {
     }
 
     /// Waits for that, but no longer than `patience`.
+    #[crate::boxed]
     pub async fn lock_within(&self, patience: Duration) -> Result<FolderLock, Failure> {
         tokio::time::timeout(patience, self.lock()).await.unwrap_or_else(|_| {
             let message = format!("another process is changing the workspace {}", self.directory().display());

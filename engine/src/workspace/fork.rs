@@ -33,6 +33,7 @@ struct Made {
 
 impl Engine {
     /// Makes a workspace of its own from a checkpoint. The events up to there come along.
+    #[crate::boxed]
     pub async fn workspace_fork(&self, request: &ForkRequest) -> Result<ForkOutcome, Failure> {
         let folder = WorkspaceFolder::open(self, &request.directory)?;
         let lock = folder.lock().await?;
@@ -134,6 +135,7 @@ impl Engine {
 
     /// Makes a workspace what a fork of it has become. Both stay: the fork gets a checkpoint, and what the workspace was is in
     /// `before-restore`.
+    #[crate::boxed]
     pub async fn workspace_promote(&self, request: &PromoteRequest) -> Result<RevertOutcome, Failure> {
         let (fork, folder) =
             (WorkspaceFolder::open(self, &request.fork)?, WorkspaceFolder::open(self, &request.directory)?);

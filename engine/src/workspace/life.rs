@@ -126,6 +126,7 @@ impl Engine {
     }
 
     /// Ends the watcher, which stores what has changed first.
+    #[crate::boxed]
     pub async fn workspace_stop(&self, request: &StopRequest) -> Result<WorkspaceOutcome, Failure> {
         let folder = WorkspaceFolder::open(self, &request.directory)?;
         let Some(pid) = client::pid(&folder) else {
@@ -148,6 +149,7 @@ impl Engine {
     }
 
     /// How a workspace is.
+    #[crate::boxed]
     pub async fn workspace_status(&self, request: &StatusRequest) -> Result<WorkspaceOutcome, Failure> {
         self.told_of_workspace(&WorkspaceFolder::open(self, &request.directory)?)
     }
@@ -178,6 +180,7 @@ impl Engine {
 
     /// Takes a checkpoint, or has the watcher take it. One that a trigger asks for never fails, and keeps nobody waiting for
     /// somebody else: what went wrong is told, and counted if that can be done.
+    #[crate::boxed]
     pub async fn workspace_checkpoint(
         &self,
         request: &CheckpointRequest,
@@ -295,6 +298,7 @@ impl Engine {
     }
 
     /// Gives files back as a checkpoint has them.
+    #[crate::boxed]
     pub async fn workspace_revert(&self, request: &RevertRequest) -> Result<RevertOutcome, Failure> {
         let folder = WorkspaceFolder::open(self, &request.directory)?;
         if let Some(path) = &request.path {
@@ -312,6 +316,7 @@ impl Engine {
     }
 
     /// Deletes a checkpoint.
+    #[crate::boxed]
     pub async fn workspace_delete(
         &self,
         request: &DeleteCheckpointRequest,

@@ -48,6 +48,7 @@ pub(crate) fn told(db: &SessionDb, kept: &Kept) -> Result<CheckpointFields, Fail
 
 impl Engine {
     /// The checkpoints, the newest first.
+    #[crate::boxed]
     pub async fn workspace_list(&self, request: &ListRequest) -> Result<CheckpointsOutcome, Failure> {
         let folder = WorkspaceFolder::open(self, &request.directory)?;
         let (slots, db) = (folder.slots()?, SessionDb::open(&folder.session_db())?);
@@ -67,6 +68,7 @@ impl Engine {
     }
 
     /// What differs between a checkpoint and now.
+    #[crate::boxed]
     pub async fn workspace_changes(&self, request: &ChangesRequest) -> Result<ChangesOutcome, Failure> {
         let folder = WorkspaceFolder::open(self, &request.directory)?;
         let kept = folder.checkpoint(&folder.slots()?, request.since.as_deref())?;
@@ -119,6 +121,7 @@ impl Engine {
     }
 
     /// How the text of one file differs between a checkpoint and now.
+    #[crate::boxed]
     pub async fn workspace_diff(
         &self,
         request: &WorkspaceDiffRequest,
@@ -200,6 +203,7 @@ impl Engine {
     }
 
     /// How a path was at every checkpoint.
+    #[crate::boxed]
     pub async fn workspace_history(
         &self,
         request: &PathHistoryRequest,
@@ -247,6 +251,7 @@ impl Engine {
     }
 
     /// What happened to files.
+    #[crate::boxed]
     pub async fn workspace_events(&self, request: &EventsRequest) -> Result<EventsOutcome, Failure> {
         let folder = WorkspaceFolder::open(self, &request.directory)?;
         let db = SessionDb::open(&folder.session_db())?;

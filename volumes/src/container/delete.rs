@@ -11,6 +11,7 @@ use store::name::ChromeMajor;
 use super::names::told;
 
 /// Deletes one snapshot of a container, which is not the current one.
+#[crate::boxed]
 pub async fn delete(
     engine: &Engine,
     name: &SnapshotName,

@@ -65,6 +65,7 @@ pub struct ContainerListOutcome {
 impl Outcome for ContainerListOutcome {}
 
 /// Lists the snapshots of one container, or of all that a tenant has.
+#[crate::boxed]
 pub async fn list(engine: &Engine, scope: &Scope) -> Result<ContainerListOutcome, Failure> {
     let (tenant, lineages) = match scope {
         Scope::Profile(name) => {

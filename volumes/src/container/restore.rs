@@ -47,6 +47,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// Makes a container of a snapshot.
+#[crate::boxed]
 pub async fn restore(
     engine: &Engine,
     request: &ContainerRestoreRequest,

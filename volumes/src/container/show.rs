@@ -46,6 +46,7 @@ pub struct ContainerShowOutcome {
 impl Outcome for ContainerShowOutcome {}
 
 /// Tells what a container was when its snapshot was taken.
+#[crate::boxed]
 pub async fn show(engine: &Engine, name: &SnapshotName) -> Result<ContainerShowOutcome, Failure> {
     let chosen = choice(name);
     let reference = chosen.reference()?;

@@ -155,6 +155,7 @@ pub struct ContainerSnapshotOutcome {
 impl Outcome for ContainerSnapshotOutcome {}
 
 /// Stores a container as the next snapshot of its name.
+#[crate::boxed]
 pub async fn snapshot(
     engine: &Engine,
     request: &ContainerSnapshotRequest,

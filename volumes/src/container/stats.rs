@@ -59,6 +59,7 @@ pub struct ContainerStatsOutcome {
 impl Outcome for ContainerStatsOutcome {}
 
 /// Counts the snapshots of a tenant's containers.
+#[crate::boxed]
 pub async fn stats(engine: &Engine, tenant: &Tenant) -> Result<ContainerStatsOutcome, Failure> {
     let store = engine.tenant(tenant).await?;
     let (mut containers, mut all) = (Vec::new(), HashMap::<PackId, u64>::new());

@@ -27,12 +27,14 @@ impl Docker {
     }
 
     /// Starts a container that does not run.
+    #[crate::boxed]
     pub async fn start(&self, id: &str, name: &str) -> Result<(), Failure> {
         let started = self.api.start_container(id, None).await;
         started.map_err(|error| failure(&format!("cannot start {name}"), &error))
     }
 
     /// Tells a container's processes to end, and kills them after so many seconds.
+    #[crate::boxed]
     pub async fn stop(&self, id: &str, name: &str, seconds: u32) -> Result<(), Failure> {
         let seconds = i32::try_from(seconds).unwrap_or(i32::MAX);
         let options = StopContainerOptionsBuilder::default().t(seconds).build();
@@ -41,6 +43,7 @@ impl Docker {
     }
 
     /// Gives a container another name.
+    #[crate::boxed]
     pub async fn rename(&self, id: &str, name: &str, to: &str) -> Result<(), Failure> {
         let options = RenameContainerOptionsBuilder::default().name(to).build();
         let renamed = self.api.rename_container(id, options).await;
@@ -48,6 +51,7 @@ impl Docker {
     }
 
     /// Removes a container, even if it runs, with the volumes that were made for it alone. Says whether it was there.
+    #[crate::boxed]
     pub async fn remove_container(&self, name: &str) -> Result<bool, Failure> {
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
         let removed = self.api.remove_container(name, Some(options)).await;
@@ -56,6 +60,7 @@ impl Docker {
 
     /// Removes a name of an image, and the image if it has no other. Says whether it was there. One that a container uses
     /// stays.
+    #[crate::boxed]
     pub async fn remove_image(&self, tag: &str) -> Result<bool, Failure> {
         let removed = self.api.remove_image(tag, None::<RemoveImageOptions>, None).await;
         unless_used(was_there(
@@ -64,6 +69,7 @@ impl Docker {
     }
 
     /// Removes a volume. Says whether it was there. One that a container uses stays.
+    #[crate::boxed]
     pub async fn remove_volume(&self, name: &str) -> Result<bool, Failure> {
         let removed = self.api.remove_volume(name, None::<RemoveVolumeOptions>).await;
         unless_used(was_there(

@@ -21,6 +21,7 @@ pub struct Docker {
 
 impl Docker {
     /// Connects to `host`; without one, to the daemon of this machine. Front ends pass what `DOCKER_HOST` says.
+    #[crate::boxed]
     pub async fn connect(host: Option<&str>) -> Result<Self, Failure> {
         let host = host.filter(|host| !host.is_empty()).unwrap_or(DEFAULT_HOST);
         let doing = format!("cannot reach Docker at {host}");
@@ -38,6 +39,7 @@ impl Docker {
 
 impl Docker {
     /// The version of the daemon, if it tells.
+    #[crate::boxed]
     pub async fn version(&self) -> Option<String> {
         self.api.version().await.ok()?.version
     }

@@ -57,6 +57,7 @@ pub fn is_name(text: &str) -> bool {
 
 impl Docker {
     /// Looks a container up by its name or id. One in another state than those of [`Status`] is refused.
+    #[crate::boxed]
     pub async fn container(&self, name: &str) -> Result<Container, Failure> {
         if !is_name(name) {
             let message = format!("{name:?} is no name or id of a container");

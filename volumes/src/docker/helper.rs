@@ -52,6 +52,7 @@ pub struct TemporaryImage {
 
 impl Docker {
     /// Makes a helper of `image`, any that is there, with `volume` to read or to write.
+    #[crate::boxed]
     pub async fn helper(&self, image: &str, volume: &str, notes: &Notes) -> Result<Helper, Failure> {
         let name = format!("pstore-helper-{}", Nonce::from_bytes(random()));
         let note =
@@ -67,6 +68,7 @@ impl Docker {
     }
 
     /// Makes an image of a container as it is now; the caller has brought it to rest.
+    #[crate::boxed]
     pub async fn commit(&self, container: &Container, notes: &Notes) -> Result<TemporaryImage, Failure> {
         let nonce = Nonce::from_bytes(random()).to_string();
         let tag = format!("{REPOSITORY}:{nonce}");
@@ -142,6 +144,7 @@ impl Helper {
     }
 
     /// Removes it; the volume stays.
+    #[crate::boxed]
     pub async fn remove(self) -> Result<(), Failure> {
         self.docker.remove_container(&self.name).await?;
         self.note.remove();
@@ -186,6 +189,7 @@ impl Provisional {
     }
 
     /// Removes it.
+    #[crate::boxed]
     pub async fn undo(self) -> Result<(), Failure> {
         self.docker.undo(&self.note.note.undo).await?;
         self.note.remove();
@@ -201,6 +205,7 @@ impl TemporaryImage {
     }
 
     /// Removes it.
+    #[crate::boxed]
     pub async fn remove(self) -> Result<(), Failure> {
         self.docker.remove_image(&self.tag).await?;
         self.note.remove();

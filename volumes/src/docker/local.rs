@@ -30,6 +30,7 @@ impl DaemonRoot {
 
 impl Docker {
     /// The daemon's folder, if it is on this host and can be read.
+    #[crate::boxed]
     pub async fn on_this_host(&self) -> Result<Option<DaemonRoot>, Failure> {
         let doing = "cannot ask Docker for its containers";
         let options = ListContainersOptionsBuilder::default().all(true).limit(1).build();
@@ -39,6 +40,7 @@ impl Docker {
     }
 
     /// The same, if somebody knows the id of one of its containers.
+    #[crate::boxed]
     pub async fn keeps_here(&self, container: &str) -> Result<Option<DaemonRoot>, Failure> {
         let is_id = container.len() == 64 && container.bytes().all(|byte| byte.is_ascii_hexdigit());
         let info =
@@ -52,6 +54,7 @@ impl Docker {
     }
 
     /// Where a volume lies on this host.
+    #[crate::boxed]
     pub async fn volume_folder(&self, name: &str) -> Result<PathBuf, Failure> {
         if !is_name(name) {
             let message = format!("{name:?} is no name of a volume of Docker");

@@ -56,6 +56,7 @@ enum Attempt {
 impl Docker {
     /// Keeps a container from writing until it is resumed. One that does not run is left alone. If another command has it
     /// at rest, this one waits for that so long: it could not tell what the container was found doing.
+    #[crate::boxed]
     pub async fn rest(
         &self,
         container: &Container,
@@ -179,6 +180,7 @@ impl Docker {
 
 impl Resting {
     /// Brings the container back to the state in which it was found. The note stays if that fails.
+    #[crate::boxed]
     pub async fn resume(self) -> Result<(), Failure> {
         self.docker.undo(&self.note.note.undo).await?;
         self.note.remove();

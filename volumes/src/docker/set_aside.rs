@@ -20,6 +20,7 @@ pub struct SetAside {
 
 impl Docker {
     /// Stops a container and calls it `aside`, so that another one can have its name.
+    #[crate::boxed]
     pub async fn set_aside(
         &self,
         container: &Container,
@@ -54,6 +55,7 @@ impl Docker {
 
 impl SetAside {
     /// Removes what has taken its name, and gives the container its name and state back.
+    #[crate::boxed]
     pub async fn put_back(self) -> Result<(), Failure> {
         self.docker.undo(&self.note.note.undo).await?;
         self.note.remove();

@@ -25,6 +25,7 @@ const GOES_ON: Duration = Duration::from_secs(30);
 
 /// Undoes what dead commands have left at any daemon, for those who do not know which. Tells what it did, and what it could not
 /// do.
+#[crate::boxed]
 pub async fn settle_everywhere(notes: &Notes) -> (Vec<String>, Vec<Failure>) {
     let (mut told, mut failed) = (Vec::new(), Vec::new());
     for host in notes.hosts_left() {
@@ -48,6 +49,7 @@ pub async fn settle_everywhere(notes: &Notes) -> (Vec<String>, Vec<Failure>) {
 impl Docker {
     /// Undoes what dead commands have left at this daemon. Tells what it did, and what it could not do: the notes of that
     /// stay for the next command, and keep nothing else from being undone.
+    #[crate::boxed]
     pub async fn settle_left(&self, notes: &Notes) -> (Vec<String>, Vec<Failure>) {
         let (mut told, mut failed) = (Vec::new(), Vec::new());
         for held in notes.left(&self.host) {

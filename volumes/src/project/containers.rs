@@ -10,11 +10,13 @@ use super::file::{Project, Service};
 use crate::docker::{Docker, Notes, Rest, Resting, Status, settle_everywhere};
 
 /// A connection to the daemon of a project.
+#[crate::boxed]
 pub async fn connect(project: &Project) -> Result<Docker, Failure> {
     Docker::connect(project.docker_host.as_deref()).await
 }
 
 /// Finds out where the volumes of a project lie that are Docker's.
+#[crate::boxed]
 pub async fn locate_volumes(project: &mut Project) -> Result<(), Failure> {
     if project.volumes.values().all(|volume| volume.docker_volume.is_none()) {
         return Ok(());
@@ -29,6 +31,7 @@ pub async fn locate_volumes(project: &mut Project) -> Result<(), Failure> {
 }
 
 /// Brings those of the services to rest that are containers, and says how each was found by what resumes it.
+#[crate::boxed]
 pub async fn rest(
     engine: &Engine,
     project: &Project,
@@ -60,6 +63,7 @@ pub async fn rest(
 }
 
 /// The name of a container that has not ended, of those that are services. One that is not there has ended.
+#[crate::boxed]
 pub async fn not_ended(project: &Project) -> Result<Option<String>, Failure> {
     for (name, service) in &project.services {
         let Service::Container { container, .. } = service else { continue };
@@ -75,6 +79,7 @@ pub async fn not_ended(project: &Project) -> Result<Option<String>, Failure> {
 
 /// Brings containers back to the state in which dead commands had found them. What cannot be done is a warning: the next
 /// command tries again.
+#[crate::boxed]
 pub async fn settle(engine: &Engine) -> Result<(), Failure> {
     let (told, failed) = settle_everywhere(&Notes::of(&engine.settings)?).await;
     told.iter().for_each(|told| engine.say(told));

@@ -47,6 +47,7 @@ pub struct ProjectDeleteOutcome {
 impl Outcome for ProjectDeleteOutcome {}
 
 /// Deletes one saved state of a project.
+#[crate::boxed]
 pub async fn delete(engine: &Engine, request: &DeleteRequest) -> Result<ProjectDeleteOutcome, Failure> {
     let reason = engine::text::reason::checked(&request.reason)?;
     let project = Project::read(&request.file)?;

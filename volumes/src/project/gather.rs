@@ -30,6 +30,7 @@ pub struct Gathered {
 }
 
 /// Copies files and generic volumes to `workspace`.
+#[crate::boxed]
 pub async fn folders(project: &Project, workspace: &Path) -> Result<(), Failure> {
     let (project, workspace) = (project.clone(), workspace.to_owned());
     let copying = blocking(move || {
@@ -51,6 +52,7 @@ pub async fn folders(project: &Project, workspace: &Path) -> Result<(), Failure>
 
 /// Copies and dumps databases to `workspace`, while those run who write to them: one that rests in the middle of a
 /// transaction would keep a copy waiting.
+#[crate::boxed]
 pub async fn databases(project: &Project, workspace: &Path) -> Result<Gathered, Failure> {
     let mut gathered = Gathered::default();
     for (name, volume) in &project.volumes {
@@ -71,6 +73,7 @@ pub async fn databases(project: &Project, workspace: &Path) -> Result<Gathered, 
 }
 
 /// Flushes what services have written to the file systems of a project.
+#[crate::boxed]
 pub async fn flush(project: &Project) -> Result<(), Failure> {
     let project = project.clone();
     let flushing = blocking(move || {
@@ -85,6 +88,7 @@ pub async fn flush(project: &Project) -> Result<(), Failure> {
 }
 
 /// The manifests of the volumes, and the digest over all.
+#[crate::boxed]
 pub async fn manifests(
     project: &Project,
     workspace: &Path,

@@ -11,6 +11,7 @@ use super::{
 };
 
 /// Runs the hooks one after the other. The first that fails and may not ends that.
+#[crate::boxed]
 pub async fn run(engine: &Engine, project: &Project, hooks: &[Hook]) -> Result<(), Failure> {
     for hook in hooks {
         let Err(problem) = run_one(project, hook).await else { continue };

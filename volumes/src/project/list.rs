@@ -83,6 +83,7 @@ pub struct ProjectShowOutcome {
 impl Outcome for ProjectShowOutcome {}
 
 /// Lists the saved states of a project.
+#[crate::boxed]
 pub async fn list(engine: &Engine, request: &ListRequest) -> Result<ProjectListOutcome, Failure> {
     let project = Project::read(&request.file)?;
     recover::recover(engine, &project).await;
@@ -105,6 +106,7 @@ pub async fn list(engine: &Engine, request: &ListRequest) -> Result<ProjectListO
 }
 
 /// Shows one saved state.
+#[crate::boxed]
 pub async fn show(engine: &Engine, request: &ShowRequest) -> Result<ProjectShowOutcome, Failure> {
     let project = Project::read(&request.file)?;
     recover::recover(engine, &project).await;

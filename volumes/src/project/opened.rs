@@ -39,6 +39,7 @@ pub struct Saved {
 }
 
 /// The metadata of a saved state.
+#[crate::boxed]
 pub async fn metadata(tenant: &TenantStore, record: &Record) -> Result<Metadata, Failure> {
     let damaged = |problem: String| {
         let error = Error::damaged(format!("{METADATA} of {}", record.sha256_prefix()), problem);
@@ -56,6 +57,7 @@ pub async fn metadata(tenant: &TenantStore, record: &Record) -> Result<Metadata,
 }
 
 /// The saved state that is meant: as everywhere, or by its `snapshotId`.
+#[crate::boxed]
 pub async fn find(
     engine: &Engine,
     tenant: &TenantStore,

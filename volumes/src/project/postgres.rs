@@ -83,6 +83,7 @@ fn begun(line: &str) -> Option<String> {
 }
 
 /// Dumps the databases of a volume to a folder.
+#[crate::boxed]
 pub async fn dump(project: &Project, server: &Postgres, to: &Path) -> Result<Vec<PostgresDump>, Failure> {
     let client = Client::of(project, server).await?;
     fs::create_dir_all(to).at("cannot make", to)?;
@@ -125,6 +126,7 @@ async fn content(client: &Client, dump: &Path) -> Result<BTreeMap<String, TableC
 
 /// Restores dumps in `folder` into a server that has none of these databases, or has them empty. Each is dumped once
 /// more and compared. If one fails, those that were made go again.
+#[crate::boxed]
 pub async fn restore(
     project: &Project,
     (server, target): (&Postgres, &str),

@@ -40,6 +40,7 @@ enum Place {
 
 impl Client {
     /// For the server of a volume.
+    #[crate::boxed]
     pub async fn of(project: &Project, server: &Postgres) -> Result<Self, Failure> {
         match &server.container {
             Some(container) => Self::within(project, server, container).await,
@@ -49,6 +50,7 @@ impl Client {
 
     /// For another server that has or gets the databases of a volume: a connection string, or `container:` and the
     /// name of a container.
+    #[crate::boxed]
     pub async fn at(project: &Project, server: &Postgres, target: &str) -> Result<Self, Failure> {
         match target.strip_prefix(CONTAINER) {
             Some(container) => Self::within(project, server, container).await,
@@ -73,6 +75,7 @@ impl Client {
     }
 
     /// Runs a program that must succeed; the beginning of what it has printed.
+    #[crate::boxed]
     pub async fn run(&self, program: &str, words: &[&str]) -> Result<String, Failure> {
         let mut printed = Vec::new();
         let mut keep = |piece: &[u8]| {
@@ -84,6 +87,7 @@ impl Client {
     }
 
     /// Asks the server, or one of its databases.
+    #[crate::boxed]
     pub async fn ask(&self, database: Option<&str>, sql: &str) -> Result<String, Failure> {
         let url = self.url(database);
         let words = ["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &url, "-c", sql];
@@ -91,6 +95,7 @@ impl Client {
     }
 
     /// Runs a program, and writes what it prints to a new file.
+    #[crate::boxed]
     pub async fn write(&self, program: &str, words: &[&str], to: &Path) -> Result<(), Failure> {
         let mut file = BufWriter::with_capacity(1 << 20, File::create(to).at("cannot make", to)?);
         let mut sink = |piece: &[u8]| Ok(file.write_all(piece).at("cannot write", to)?);

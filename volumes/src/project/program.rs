@@ -37,6 +37,7 @@ pub fn command(program: &Path) -> Command {
 }
 
 /// Runs a command, which must succeed; says how it failed. A program that it leaves running goes on, and nobody waits for it.
+#[crate::boxed]
 pub async fn run(command: &mut Command, limit: Duration) -> Result<(), String> {
     let (mut child, group) = start(command)?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());

@@ -5,6 +5,7 @@ use engine::{Engine, failure::Failure};
 use super::{containers, file::Project, hooks, note::Note, swap};
 
 /// Takes the note of a project, and lets services go on that a dead process has left at rest.
+#[crate::boxed]
 pub async fn take_note(engine: &Engine, project: &Project) -> Result<Note, Failure> {
     let mut note = Note::take(engine, &project.name)?;
     containers::settle(engine).await?;
@@ -19,6 +20,7 @@ pub async fn take_note(engine: &Engine, project: &Project) -> Result<Note, Failu
 }
 
 /// As [`take_note`], for those who only read: if somebody works on the project, there is nothing to undo.
+#[crate::boxed]
 pub async fn recover(engine: &Engine, project: &Project) {
     if let Err(failure) = take_note(engine, project).await
         && failure.kind != store::ErrorKind::LockHeld
@@ -29,6 +31,7 @@ pub async fn recover(engine: &Engine, project: &Project) {
 
 /// Undoes what the note says, and clears it. A service that cannot go on keeps no other from going on; the note
 /// stays until all do.
+#[crate::boxed]
 pub async fn undo(engine: &Engine, project: &Project, note: &mut Note) -> Result<(), Failure> {
     // Nothing goes on before its folders are in place.
     swap::settle(note)?;

@@ -102,6 +102,7 @@ pub struct ProjectRestoreOutcome {
 impl Outcome for ProjectRestoreOutcome {}
 
 /// Restores a saved state.
+#[crate::boxed]
 pub async fn restore(engine: &Engine, request: &RestoreRequest) -> Result<ProjectRestoreOutcome, Failure> {
     let began = Instant::now();
     let outcome = match &request.to {

@@ -94,6 +94,7 @@ pub struct SaveOutcome {
 impl Outcome for SaveOutcome {}
 
 /// Saves the state of a project.
+#[crate::boxed]
 pub async fn save(engine: &Engine, request: &SaveRequest) -> Result<SaveOutcome, Failure> {
     let began = Instant::now();
     let options =
@@ -121,6 +122,7 @@ async fn at<T>(
 }
 
 /// Reads a project file, and checks that the places it names are there.
+#[crate::boxed]
 pub async fn resolve(engine: &Engine, file: &Path, docker_host: Option<&str>) -> Result<Project, Failure> {
     let mut project = Project::read(file)?.at_docker_host(docker_host);
     containers::locate_volumes(&mut project).await?;
@@ -156,6 +158,7 @@ pub struct Locked {
 }
 
 /// Takes the lock of a project. A service that somebody has left at rest goes on first.
+#[crate::boxed]
 pub async fn lock(
     engine: &Engine,
     project: &Project,
@@ -190,6 +193,7 @@ pub async fn lock(
 }
 
 /// Gives the lock back. If that fails it expires by itself.
+#[crate::boxed]
 pub async fn release(engine: &Engine, hold: &Hold) {
     if let Err(error) = hold.release().await {
         engine.warn(&format!("the lock could not be given back ({error}); it expires by itself"));
@@ -247,6 +251,7 @@ pub async fn whole<T>(
 
 /// Saves the state as the one before a restore, under the lock of that. Nothing is removed for it: what is to be
 /// restored may be among what would be.
+#[crate::boxed]
 pub async fn before_restore(
     engine: &Engine,
     project: &Project,

@@ -76,6 +76,7 @@ fn gone(name: &str) -> Resting {
 
 impl Resting {
     /// Brings it to rest if it runs.
+    #[crate::boxed]
     pub async fn pause(&self) -> Result<(), Failure> {
         let Handle::Process { pid, began } = self.what;
         if self.found != Found::Running {
@@ -95,6 +96,7 @@ impl Resting {
     }
 
     /// Lets it go on if it ran when it was found. One that has ended meanwhile is left alone.
+    #[crate::boxed]
     pub async fn resume(&self) -> Result<(), Failure> {
         let Handle::Process { pid, began } = self.what;
         if self.found != Found::Running || stat(pid).is_none_or(|(_, other)| other != began) {

@@ -24,6 +24,7 @@ use super::metadata::Metadata;
 const INDEX_BUDGET_BYTES: u64 = 16 << 20;
 
 /// Stores `workspace` and moves the pointer to it, by one compare-and-swap.
+#[crate::boxed]
 pub async fn store(
     engine: &Engine,
     tenant: &TenantStore,
@@ -80,6 +81,7 @@ pub async fn store(
 
 /// Removes all states but `kept`, which is durable and current. What is tagged stays; what cannot be removed now is
 /// tried again at the next save. The prefixes of those that went, and what has failed.
+#[crate::boxed]
 pub async fn prune(tenant: &TenantStore, hold: &Hold, kept: RecordId) -> (Vec<String>, Vec<String>) {
     let (mut removed, mut failed) = (Vec::new(), Vec::new());
     let handle = hold.handle();

@@ -25,6 +25,7 @@ impl Signals {
     }
 
     /// The next one.
+    #[crate::boxed]
     pub async fn next(&mut self) -> Signal {
         tokio::select! {
             () = signals::next(&mut self.terminate) => Signal::TERM,

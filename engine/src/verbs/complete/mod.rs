@@ -54,6 +54,7 @@ impl CompleteRequest {
 
 impl Engine {
     /// Names as this host remembers them or the store has them.
+    #[crate::boxed(?Send)]
     pub async fn complete(&self, request: &CompleteRequest) -> Vec<String> {
         let store = self.location.shown();
         let remembered = Remembered::new(self.cache_root.as_deref(), &store, &request.question());

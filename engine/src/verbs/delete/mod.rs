@@ -109,6 +109,7 @@ pub struct DeletedSnapshot {
 
 impl Engine {
     /// Deletes a snapshot, a profile or a tenant.
+    #[crate::boxed]
     pub async fn delete(&self, request: &DeleteRequest) -> Result<DeleteOutcome, Failure> {
         if request.all && request.tombstone {
             return Err(Failure::usage("--all and --tombstone exclude each other")

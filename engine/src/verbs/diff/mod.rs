@@ -182,6 +182,7 @@ impl Outcome for DiffOutcome {}
 
 impl Engine {
     /// Compares two snapshots of a profile.
+    #[crate::boxed]
     pub async fn diff(&self, request: &DiffRequest) -> Result<DiffOutcome, Failure> {
         let (before, after) = pair(request)?;
         let asked = LineageName { profile: request.name.profile.clone(), chrome_major: request.chrome_major };

@@ -108,6 +108,7 @@ impl Outcome for DoctorOutcome {
 
 impl Engine {
     /// Looks at this host and the store.
+    #[crate::boxed]
     pub async fn doctor(&self, request: &DoctorRequest) -> Result<DoctorOutcome, Failure> {
         let mut checks = store_checks::checks(self, request.tenant.as_ref()).await;
         checks.push(host_checks::cache(self.cache_root.as_deref()));

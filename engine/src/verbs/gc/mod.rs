@@ -132,6 +132,7 @@ impl Outcome for GcOutcome {
 
 impl Engine {
     /// Collects garbage, or plans to.
+    #[crate::boxed(?Send)]
     pub async fn gc(&self, request: &GcRequest) -> Result<GcOutcome, Failure> {
         let mut turns = EachTenant::of(self, request.tenant.as_ref(), "gc").await?;
         let mut plans: Vec<Plan> = Vec::new();
@@ -160,6 +161,7 @@ impl Engine {
     }
 
     /// Tells why a pack or a snapshot is still there.
+    #[crate::boxed(?Send)]
     pub async fn gc_explain(&self, request: &GcExplainRequest) -> Result<GcOutcome, Failure> {
         Ok(GcOutcome {
             outcome: GcChange::Explained,

@@ -119,6 +119,7 @@ impl Outcome for ListOutcome {}
 
 impl Engine {
     /// Lists tenants, profiles or snapshots.
+    #[crate::boxed]
     pub async fn list(&self, request: &ListRequest) -> Result<ListOutcome, Failure> {
         match &request.scope {
             Some(Scope::Tenant(tenant)) if request.expiry => {

@@ -62,6 +62,7 @@ impl Outcome for HoldLockOutcome {
 
 impl Engine {
     /// Runs a command under the lock of a profile.
+    #[crate::boxed]
     pub async fn hold_lock(&self, request: &HoldLockRequest) -> Result<HoldLockOutcome, Failure> {
         let mut command = supervise::command(&request.command)?;
         let mut signals = Signals::listen();

@@ -214,6 +214,7 @@ impl Outcome for ShowLockOutcome {}
 
 impl Engine {
     /// Takes the lock of a lineage, which need not exist yet.
+    #[crate::boxed]
     pub async fn acquire_lock(&self, request: &AcquireLockRequest) -> Result<AcquireLockOutcome, Failure> {
         let handle = self.lock_handle(&request.lineage, &request.actor).await?;
         let settings = self.settings.tenant(&handle.lineage().name.tenant);
@@ -239,6 +240,7 @@ impl Engine {
     }
 
     /// Renews a lock that is held.
+    #[crate::boxed]
     pub async fn renew_lock(&self, request: &HeldLockRequest) -> Result<RenewLockOutcome, Failure> {
         let (handle, token) = self.held_lock(request).await?;
         let hold = handle.adopt(token).await?;
@@ -252,6 +254,7 @@ impl Engine {
     }
 
     /// Gives a lock back.
+    #[crate::boxed]
     pub async fn release_lock(&self, request: &HeldLockRequest) -> Result<ReleaseLockOutcome, Failure> {
         let (handle, token) = self.held_lock(request).await?;
         let released = match handle.lock().await? {
@@ -263,6 +266,7 @@ impl Engine {
     }
 
     /// Tells whether a lock is held with this token, and has not expired.
+    #[crate::boxed]
     pub async fn holds_lock(&self, request: &HeldLockRequest) -> Result<bool, Failure> {
         let (handle, token) = match self.held_lock(request).await {
             Err(failure) if failure.kind == ErrorKind::NotFound => return Ok(false),
@@ -273,6 +277,7 @@ impl Engine {
     }
 
     /// Tells who holds a lock.
+    #[crate::boxed]
     pub async fn show_lock(&self, lineage: &LineageName) -> Result<ShowLockOutcome, Failure> {
         let (tenant, lineage) = self.lineage_to_judge(lineage).await?;
         let handle = LineageHandle::new(tenant, lineage.clone(), Default::default());
@@ -294,6 +299,7 @@ impl Engine {
     }
 
     /// The pointer and lock of a lineage that need not exist yet.
+    #[crate::boxed]
     pub async fn lock_handle(&self, lineage: &LineageName, by: &ActorName) -> Result<LineageHandle, Failure> {
         let (tenant, lineage) = self.writable_lineage(lineage).await?;
         Ok(LineageHandle::new(tenant, lineage, self.actor(by)))

@@ -23,6 +23,7 @@ use crate::{
 };
 
 /// Opens a profile and mounts it; from then on requests are answered by this process.
+#[crate::boxed(?Send)]
 pub async fn begin(
     engine: &Engine,
     request: &MountRequest,

@@ -67,6 +67,7 @@ impl Engine {
 
     /// Mounts a profile that this process serves from then on, until [`crate::mount::until_done`] returns.
     /// One of `signals` ends it before it is ready, and gives back what it has taken.
+    #[crate::boxed(?Send)]
     pub async fn serve_mount(
         &self,
         request: &MountRequest,

@@ -70,6 +70,7 @@ impl Outcome for RunOutcome {
 
 impl Engine {
     /// Runs a command on a profile.
+    #[crate::boxed(?Send)]
     pub async fn run(&self, request: &RunRequest) -> Result<RunOutcome, Failure> {
         request.capture.check()?;
         request.capture.require_cold("a run, which captures when its command has ended,")?;

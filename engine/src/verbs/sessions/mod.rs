@@ -152,6 +152,7 @@ impl Engine {
     }
 
     /// Makes what an unfinished session holds a snapshot.
+    #[crate::boxed(?Send)]
     pub async fn rescue_session(&self, request: &RescueRequest) -> Result<RescueOutcome, Failure> {
         request.capture.check()?;
         request.capture.require_cold("a session that was cut short")?;
@@ -176,6 +177,7 @@ impl Engine {
     }
 
     /// Throws an unfinished session, or a copy that a run has left, away.
+    #[crate::boxed]
     pub async fn discard_session(&self, request: &DiscardRequest) -> Result<DiscardOutcome, Failure> {
         discard(&self.settings, request, || Ok(self.clone())).await
     }

@@ -71,6 +71,7 @@ pub struct DiscardedRemote {
 
 impl Engine {
     /// Lists the sessions that keep a tenant's snapshots.
+    #[crate::boxed]
     pub async fn remote_sessions(
         &self,
         request: &RemoteSessionsRequest,
@@ -95,6 +96,7 @@ impl Engine {
     }
 
     /// Lets go of the snapshots that are kept for a session of a host that is gone for ever.
+    #[crate::boxed]
     pub async fn discard_remote_session(
         &self,
         request: &DiscardRemoteRequest,

@@ -131,6 +131,7 @@ pub enum TopView {
 
 impl TopView {
     /// Looks once more.
+    #[crate::boxed]
     pub async fn look(&mut self) -> TopOutcome {
         match self {
             Self::Host(view) => view.look().await,

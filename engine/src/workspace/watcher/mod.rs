@@ -97,6 +97,7 @@ struct Shared {
 
 impl Engine {
     /// Watches a workspace in this process, until [`Watching::until_done`] returns.
+    #[crate::boxed]
     pub async fn watch_workspace(&self, request: &StartRequest) -> Result<Watching, Failure> {
         let folder = WorkspaceFolder::open(self, &request.directory)?;
         let living = live(&folder)?;
@@ -148,6 +149,7 @@ impl Watching {
 
     /// Takes the automatic checkpoints until this process is told to end, or the workspace is not there any more: its
     /// directory has gone, or is another. What has changed by then is in a last one.
+    #[crate::boxed]
     pub async fn until_done(mut self) {
         let mut told_to_end = std::pin::pin!(signals::told_to_end());
         loop {
