@@ -420,6 +420,22 @@ fn keep_mounts(host: &TestHost, keeper: &mut Keeper<'_>) {
 }
 
 /// Every field that is documented as such, and every schema, is used.
+/// After a change that is meant, `PSTORE_WRITE_DOCUMENTS=1` writes the schemas anew.
+#[test]
+fn the_schemas_of_the_manual_are_those_of_the_types() {
+    let crates =
+        [engine::schemas::all(), volumes::schemas::all(), server::documents::all(), mcp::documents::all()];
+    for (name, schema) in crates.into_iter().flatten() {
+        let path = Schema::directory().join(format!("{name}.json"));
+        let text = format!("{}\n", serde_json::to_string_pretty(&schema).unwrap());
+        if std::env::var_os("PSTORE_WRITE_DOCUMENTS").is_some() {
+            fs::write(&path, &text).unwrap();
+        }
+        let kept = fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(kept, text, "docs/schemas/{name}.json is not what the types say");
+    }
+}
+
 #[test]
 fn every_schema_has_a_document_and_a_link() {
     let manual = fs::read_to_string(Schema::directory().join("../json.md")).unwrap();
