@@ -85,7 +85,9 @@ def fill(root: Path, sizes: Sizes) -> list[Path]:
 
 def measured(pstore: Pstore, root: Path, area: Path, sizes: Sizes) -> Row:
     paths = fill(root, sizes)
-    pstore.run("workspace", "start", root, PROFILE, "--no-watch", "--manual-max", str(sizes.checkpoints), "-q")
+    pstore.run("workspace", "start", root, PROFILE, "--no-watch", "--manual-max", str(sizes.checkpoints + 1), "-q")
+    # The first one stores the workspace itself: the others are measured.
+    pstore.ask("checkpoint", root, "--name", "base")
     copy = area / "copy"
     copied = measure.run(["cp", "-a", "--reflink=auto", root, copy]).wall
     subprocess.run(["rm", "-rf", str(copy)], check=True)
