@@ -33,7 +33,8 @@ use super::{
         ContainerRestoreOutcome, ContainerRestoreRequest, RestoreMode, RestoreResult, RestoredVolume,
     },
     show,
-    snapshot::{ContainerSnapshotRequest, snapshot},
+    snapshot::snapshot,
+    snapshot_request::ContainerSnapshotRequest,
     verify::verify,
     volume_content::VolumeContent,
 };

@@ -92,6 +92,14 @@ impl Docker {
     }
 }
 
+impl Docker {
+    /// An image as `docker save` writes it.
+    pub fn save_image(&self, id: &str) -> impl Stream<Item = Result<Bytes, Failure>> + use<> {
+        let stream = self.api.export_image(id);
+        futures::TryStreamExt::map_err(stream, |error| failure("cannot read the image", &error))
+    }
+}
+
 impl Helper {
     /// What the volume's root is called in a stream to [`Self::write`].
     pub const ROOT: &str = "pstore-volume";
@@ -200,8 +208,7 @@ impl Provisional {
 impl TemporaryImage {
     /// The image as `docker save` writes it.
     pub fn read(&self) -> impl Stream<Item = Result<Bytes, Failure>> + use<> {
-        let stream = self.docker.api.export_image(&self.id);
-        futures::TryStreamExt::map_err(stream, |error| failure("cannot read the image", &error))
+        self.docker.save_image(&self.id)
     }
 
     /// Removes it.
