@@ -1,0 +1,78 @@
+//! These tests store containers through a server, as an agent's framework does.
+
+use serde_json::json;
+use tests::served::{Served, Tokens};
+
+use crate::containers_snapshot::Scene;
+
+const PATH: &str = "/v1/container-snapshots/acme/web";
+
+#[test]
+fn what_happens_to_a_run_stores_the_containers_of_its_tenant_and_no_others() {
+    let scene = Scene::new();
+    let tokens = Tokens::new(scene.folder.path());
+    let (run, other) = (tokens.add(&scene.host, "acme", "run"), tokens.add(&scene.host, "other", "run"));
+    let address = scene.daemon.address();
+    let served = Served::start_with(&scene.host, &tokens.path, &["--containers", &address]);
+    let post = |path: &str, secret: &str, body: serde_json::Value| {
+        served.call(&format!("POST {path}"), Some(secret), Some(&body))
+    };
+    scene.run("web", &["--label", "pstore.tenant=acme"]);
+    scene.run("private", &[]);
+    scene.daemon.sh("web", "echo hello > /data/file");
+    let body = json!({ "container": "web", "trigger": "before_action", "run_id": "run-7", "labels": { "task": "checkout" } });
+    let stored = post(PATH, &run, body).expect(200);
+    assert_eq!((&stored["outcome"], &stored["trigger"]), (&"stored".into(), &"before_action".into()));
+    assert_eq!(scene.daemon.state("web"), "running");
+    let listed = served.call(&format!("GET {PATH}"), Some(&run), None).expect(200);
+    assert_eq!(listed["snapshots"][0]["labels"]["run_id"], "run-7");
+    assert_eq!(listed["snapshots"][0]["labels"]["task"], "checkout");
+
+    // Whose container it is, its label says: a token of another tenant does not reach it, whatever it calls the snapshots.
+    for (path, secret, container) in [
+        ("/v1/container-snapshots/other/web", &other, "web"),
+        (PATH, &run, "private"),
+        (PATH, &run, "nobody"),
+    ] {
+        post(path, secret, json!({ "container": container })).refused(404, "not_found");
+    }
+    post(PATH, &other, json!({ "container": "web" })).refused(403, "denied");
+    // A run goes on without its snapshot if it says so.
+    let failed = post(PATH, &run, json!({ "container": "nobody", "fail_open": true })).expect(200);
+    assert_eq!(failed["outcome"], "failed");
+    assert!(failed["problem"].as_str().unwrap().contains("nobody"), "{failed}");
+    post(PATH, &run, json!({ "container": "web", "time_limit": 0 })).refused(400, "invalid_input");
+    // Somebody else has the lock of the container's snapshots.
+    scene.host.succeed(["lock", "acquire", "acme/web", "--chrome-major", "65533"]);
+    post(PATH, &run, json!({ "container": "web" })).refused(409, "lock_held");
+    assert_eq!(scene.daemon.state("web"), "running");
+    assert_eq!(scene.daemon.containers(), ["private", "web"]);
+    drop(served);
+    // A server that was not told of a daemon stores none.
+    let served = Served::start(&scene.host, &tokens.path);
+    let reply = served.call(&format!("POST {PATH}"), Some(&run), Some(&json!({ "container": "web" })));
+    assert!(reply.text().contains("--containers"), "{reply:#?}");
+}
+
+#[test]
+fn a_container_goes_on_though_whoever_asked_for_its_snapshot_has_left() {
+    let scene = Scene::new();
+    let tokens = Tokens::new(scene.folder.path());
+    let run = tokens.add(&scene.host, "acme", "run");
+    let address = scene.daemon.address();
+    let served = Served::start_with(&scene.host, &tokens.path, &["--containers", &address]);
+    scene.run("web", &["--label", "pstore.tenant=acme"]);
+    scene.daemon.sh("web", "dd if=/dev/urandom of=/data/large bs=1M count=40 2>/dev/null");
+    let body = json!({ "container": "web" }).to_string();
+    let request = tests::served::request(&format!("POST {PATH}"), Some(&run), Some(&body));
+    std::thread::scope(|scope| {
+        scope.spawn(|| served.send_and_leave(&request, std::time::Duration::from_millis(100)));
+        scene.await_pause("web");
+    });
+    let listed = || served.call(&format!("GET {PATH}"), Some(&run), None);
+    while listed().status != 200 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(scene.daemon.state("web"), "running");
+    assert_eq!(scene.daemon.containers(), ["web"]);
+}
