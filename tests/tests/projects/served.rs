@@ -1,9 +1,14 @@
 //! These tests store containers through a server, as an agent's framework does.
 
+use std::fs;
+
 use serde_json::json;
 use tests::served::{Served, Tokens};
 
-use crate::containers_snapshot::Scene;
+use crate::{
+    containers_snapshot::Scene,
+    shop::{ALL, Shop},
+};
 
 const PATH: &str = "/v1/container-snapshots/acme/web";
 
@@ -75,4 +80,47 @@ fn a_container_goes_on_though_whoever_asked_for_its_snapshot_has_left() {
     }
     assert_eq!(scene.daemon.state("web"), "running");
     assert_eq!(scene.daemon.containers(), ["web"]);
+}
+
+#[test]
+fn a_project_is_saved_for_callers_of_its_tenant() {
+    let shop = Shop::new(ALL);
+    let web = shop.web();
+    let tokens = Tokens::new(&shop.path(""));
+    let (run, other) = (tokens.add(&shop.host, "acme", "run"), tokens.add(&shop.host, "other", "run"));
+    let projects = shop.path("projects");
+    for tenant in ["acme", "other"] {
+        fs::create_dir_all(projects.join(tenant)).unwrap();
+    }
+    // In the directory of its tenant it says where its state is from there.
+    let text = fs::read_to_string(shop.file()).unwrap().replace("\"current\"", "\"../../current\"");
+    fs::write(projects.join("acme/shop.toml"), &text).unwrap();
+    // The file says another name than it has.
+    fs::write(projects.join("other/shop.toml"), &text).unwrap();
+    let more = ["--projects", projects.to_str().unwrap()];
+    let served = Served::start_with(&shop.host, &tokens.path, &more);
+    let path = "/v1/project-snapshots/acme/shop";
+    let post = |path: &str, secret: &str, body: serde_json::Value| {
+        served.call(&format!("POST {path}"), Some(secret), Some(&body))
+    };
+    served.call(&format!("GET {path}"), Some(&run), None).refused(404, "not_found");
+    let body = json!({ "reason": "before-upgrade", "labels": { "ticket": "42" } });
+    let saved = post(path, &run, body).expect(200);
+    assert_eq!(saved["snapshot"]["reason"], "before-upgrade");
+    assert_ne!(web.state(), 'T');
+    let listed = served.call(&format!("GET {path}"), Some(&run), None).expect(200);
+    assert_eq!(listed["snapshots"][0]["labels"]["ticket"], "42");
+    assert_eq!(listed["snapshots"], json!(shop.states()));
+
+    post("/v1/project-snapshots/other/shop", &other, json!({})).refused(404, "not_found");
+    post("/v1/project-snapshots/acme/nothing", &run, json!({})).refused(404, "not_found");
+    post("/v1/project-snapshots/acme/..%2fother%2fshop", &run, json!({})).refused(400, "invalid_input");
+    post(path, &other, json!({})).refused(403, "denied");
+    post(path, &run, json!({ "reason": "before-restore" })).refused(400, "invalid_input");
+    post(path, &run, json!({ "wait": 61 })).refused(400, "invalid_input");
+    post(path, &run, json!({ "file": "/etc/passwd" })).refused(400, "invalid_input");
+    // Somebody else works on it.
+    shop.host.succeed(["lock", "acquire", "acme/shop", "--chrome-major", "65534"]);
+    post(path, &run, json!({})).refused(409, "lock_held");
+    assert_eq!(shop.states().len(), 1);
 }
