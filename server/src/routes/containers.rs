@@ -1,7 +1,7 @@
 //! `containers` stores containers of the server's host, for agents' frameworks that send what happens to a run.
 //!
-//! Whoever controls a Docker daemon controls its host. So a server does this only if it was started for it, and a caller
-//! reaches only containers that carry the label of its tenant: whoever makes a container says whose it is.
+//! A process that controls a Docker daemon controls its host. So a server does this only if it was started for it, and a caller
+//! reaches only containers that carry the label of its tenant: the maker of a container says whose it is.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -87,7 +87,7 @@ async fn snapshot(call: Call) -> Answer {
     let body: ContainerSnapshotBody = call.document()?;
     let Some(docker_host) = call.server.containers.clone() else {
         let failure = Failure::new(ErrorKind::NotFound, "this server stores no containers");
-        let hint = "whoever runs it on a host with Docker starts it with --containers unix:///var/run/docker.sock";
+        let hint = "on a host with Docker, its operator starts it with --containers unix:///var/run/docker.sock";
         return Err(failure.hint(hint).into());
     };
     let limit = body.time_limit.unwrap_or(TIME_LIMIT_SECONDS);

@@ -1,6 +1,6 @@
 //! `projects` lists the saved states of projects, and saves projects of the server's host.
 //!
-//! A project file names commands, which run as the server's user. So no caller sends one: whoever runs the server puts each into
+//! A project file names commands, which run as the server's user. So no caller sends one: the server's operator puts each into
 //! the directory of its tenant, and a caller of that tenant says when it is saved.
 
 use std::{
@@ -88,7 +88,7 @@ async fn save(call: Call) -> Answer {
     let body: ProjectSaveBody = call.document()?;
     let Some(folder) = call.server.projects.clone() else {
         let failure = Failure::new(ErrorKind::NotFound, "this server saves no projects");
-        return Err(failure.hint("whoever runs it starts it with --projects DIRECTORY").into());
+        return Err(failure.hint("its operator starts it with --projects DIRECTORY").into());
     };
     if body.reason == Reason::BeforeRestore {
         return Err(Failure::usage("before-restore is the reason of restores alone").into());

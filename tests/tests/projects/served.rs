@@ -60,7 +60,7 @@ fn what_happens_to_a_run_stores_the_containers_of_its_tenant_and_no_others() {
 }
 
 #[test]
-fn a_container_goes_on_though_whoever_asked_for_its_snapshot_has_left() {
+fn a_container_goes_on_though_the_caller_has_left() {
     let scene = Scene::new();
     let tokens = Tokens::new(scene.folder.path());
     let run = tokens.add(&scene.host, "acme", "run");

@@ -215,7 +215,7 @@ async fn take(
     })
 }
 
-/// Whoever makes a container says by a label whose it is. A caller is not told of those of others.
+/// The maker of a container says by a label whose it is. A caller is not told of those of others.
 fn of_tenant(found: Result<Container, Failure>, name: &str, tenant: &Tenant) -> Result<Container, Failure> {
     let is_theirs = |container: &Container| {
         let labels = container.described.config.as_ref().and_then(|config| config.labels.as_ref());

@@ -91,6 +91,7 @@ pub async fn list(engine: &Engine, request: &ListRequest) -> Result<ProjectListO
 }
 
 /// Lists the saved states of a project of this name, wherever its file is.
+#[crate::boxed]
 pub async fn states(engine: &Engine, name: &ProfileName) -> Result<ProjectListOutcome, Failure> {
     let mut snapshots = Vec::new();
     match engine.tenant(&name.tenant).await {

@@ -102,6 +102,7 @@ impl Client {
 
     /// Ends what programs of this client that were given up do at the server yet: it would finish that for nobody. Returns when
     /// nothing of it is left.
+    #[crate::boxed]
     pub async fn end_sessions(&self) -> Result<(), Failure> {
         let others = format!("application_name = '{}' AND pid <> pg_backend_pid()", self.session);
         let end = format!("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {others}");

@@ -1,7 +1,7 @@
 //! `carry` takes files of the base over into a snapshot as they are.
 //!
 //! None of their content is read. So it must be there: a chunk that the write may not refer to, since it is damaged or a
-//! collection has condemned its pack, makes the write fail. Whoever asked for it begins again with a stream that has the file.
+//! collection has condemned its pack, makes the write fail. The caller begins again with a stream that has the file.
 
 use std::collections::HashSet;
 

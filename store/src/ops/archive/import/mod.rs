@@ -76,7 +76,7 @@ pub struct Request {
     pub carried: Vec<Carried>,
 }
 
-/// A file of the base that the new snapshot has, too. Whoever says so knows that its content is the same.
+/// A file of the base that the new snapshot has, too. The caller knows that its content is the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Carried {
     /// Where the base has it.
