@@ -66,15 +66,15 @@ pub struct ServeOutcome {
 impl Outcome for ServeOutcome {}
 
 const WORKSPACES: &str = "--workspaces takes the directory in which the workspaces lie";
-const PROJECTS: &str = "--projects takes the directory with a directory of each tenant, in which its project files lie";
+const PROJECTS: &str =
+    "--projects takes the directory with a directory of each tenant, in which its project files lie";
 
 /// The folder without links in its path, as the workspaces below it know themselves.
 fn directory(folder: &Path, hint: &str) -> Result<PathBuf, Failure> {
     let found = folder.canonicalize().map_err(|error| Error::io("cannot read", folder, error))?;
     match found.is_dir() {
         true => Ok(found),
-        false => Err(Failure::usage(format!("{} is no directory", folder.display()))
-            .hint(hint)),
+        false => Err(Failure::usage(format!("{} is no directory", folder.display())).hint(hint)),
     }
 }
 

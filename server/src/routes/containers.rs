@@ -87,7 +87,8 @@ async fn snapshot(call: Call) -> Answer {
     let body: ContainerSnapshotBody = call.document()?;
     let Some(docker_host) = call.server.containers.clone() else {
         let failure = Failure::new(ErrorKind::NotFound, "this server stores no containers");
-        let hint = "on a host with Docker, its operator starts it with --containers unix:///var/run/docker.sock";
+        let hint =
+            "on a host with Docker, its operator starts it with --containers unix:///var/run/docker.sock";
         return Err(failure.hint(hint).into());
     };
     let limit = body.time_limit.unwrap_or(TIME_LIMIT_SECONDS);

@@ -113,7 +113,8 @@ fn what_a_failed_restore_has_begun_in_a_container_is_not_committed_later() {
     let shop = Shop::new(&project(&daemon));
     shop.save(&[]);
     shop.say(&format!("{}time_limit = \"5s\"\n", project(&daemon)));
-    let databases = || daemon.sql("other", "postgres", "SELECT count(*) FROM pg_database WHERE datname = 'shop'");
+    let databases =
+        || daemon.sql("other", "postgres", "SELECT count(*) FROM pg_database WHERE datname = 'shop'");
     let target = shop.path("out");
     let words = ["--to", target.to_str().unwrap(), "--into", "orders=container:other"];
     let error = shop.host.fail(42, shop.words("restore", "", &words));

@@ -211,7 +211,8 @@ fn containers_come_to_rest_in_one_order_whatever_projects_call_them() {
         daemon.docker(&["run", "--detach", "--name", name, "busybox:test", "sleep", "600"]);
     }
     let tables = |services: [(&str, &str); 2]| {
-        let tables = services.map(|(name, container)| format!("[services.{name}]\ncontainer = \"{container}\"\n"));
+        let tables =
+            services.map(|(name, container)| format!("[services.{name}]\ncontainer = \"{container}\"\n"));
         let volume = "[volumes.uploads]\nconsistency = \"generic\"\nservices = [\"a\", \"b\"]\n";
         format!("{host}{volume}{}", tables.concat())
     };

@@ -257,7 +257,11 @@ impl Work<'_> {
         }
         self.fill_all((written, scratch), (entries, &image), made, outcome).await?;
         if self.plan.replaces.is_none() {
-            made.push(self.docker.provisional_container(&self.plan.container, &self.plan.mark, self.notes)?);
+            made.push(self.docker.provisional_container(
+                &self.plan.container,
+                &self.plan.mark,
+                self.notes,
+            )?);
         }
         self.container(&image, outcome).await
     }
@@ -321,8 +325,7 @@ impl Work<'_> {
             ..Default::default()
         };
         let created = self.docker.api.create_volume(request).await;
-        let created =
-            created.map_err(|error| failure(&format!("cannot make the volume {name}"), &error))?;
+        let created = created.map_err(|error| failure(&format!("cannot make the volume {name}"), &error))?;
         // A daemon that has one of this name answers with that.
         match self.plan.mark.is_on(&created.labels) {
             true => Ok(()),

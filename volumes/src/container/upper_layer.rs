@@ -119,7 +119,9 @@ struct UpperLayer {
 impl UpperLayer {
     fn below(&mut self, folder: BorrowedFd<'_>, path: &[u8]) -> Result<(), Unwritten> {
         if path.split(|byte| *byte == b'/').count() > MAX_DEPTH {
-            return Err(Unwritten::Unknown(format!("it has more than {MAX_DEPTH} directories in one another")));
+            return Err(Unwritten::Unknown(format!(
+                "it has more than {MAX_DEPTH} directories in one another"
+            )));
         }
         let mut names = Vec::new();
         for entry in Dir::read_from(folder)? {
@@ -307,7 +309,8 @@ mod tests {
     #[test]
     fn what_would_be_something_else_in_a_layer_is_left_to_the_daemon() {
         let folder = tempfile::tempdir().unwrap();
-        let left = |upper: &Path| write_upper_layer(upper, &folder.path().join("layer.tar"), u64::MAX).unwrap();
+        let left =
+            |upper: &Path| write_upper_layer(upper, &folder.path().join("layer.tar"), u64::MAX).unwrap();
         let named = folder.path().join("named");
         fs::create_dir_all(named.join("etc/.wh...")).unwrap();
         assert_eq!(left(&named), None);

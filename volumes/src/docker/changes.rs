@@ -75,10 +75,13 @@ impl Docker {
     }
 
     /// Removes a container that pstore has made: a helper, or one with this mark. Others of its name are somebody's.
-    pub(super) async fn remove_made_container(&self, name: &str, mark: Option<&str>) -> Result<Removed, Failure> {
+    pub(super) async fn remove_made_container(
+        &self,
+        name: &str,
+        mark: Option<&str>,
+    ) -> Result<Removed, Failure> {
         let found = self.api.inspect_container(name, None).await;
-        let found =
-            found.map_err(|error| failure(&format!("cannot look at the container {name}"), &error));
+        let found = found.map_err(|error| failure(&format!("cannot look at the container {name}"), &error));
         let found = match found {
             Err(failure) if failure.kind == ErrorKind::NotFound => return Ok(Removed::Nothing),
             found => found?,

@@ -46,8 +46,11 @@ impl Docker {
     ) -> Result<Executed, Failure> {
         let program = words.first().copied().unwrap_or_default();
         let doing = format!("cannot run {program} in the container {container}");
-        let ended =
-            tokio::time::timeout(limit, self.exec_to_end(container, (environment, words), input, sink, &doing)).await;
+        let ended = tokio::time::timeout(
+            limit,
+            self.exec_to_end(container, (environment, words), input, sink, &doing),
+        )
+        .await;
         ended.unwrap_or_else(|_| {
             let message = format!("{doing}: it took longer than {} s", limit.as_secs_f64());
             Err(Failure::new(ErrorKind::CommandFailed, message).hint("allow it more with `time_limit`"))

@@ -54,8 +54,10 @@ impl Docker {
     #[crate::boxed]
     pub async fn helper(&self, image: &str, volume: &str, notes: &Notes) -> Result<Helper, Failure> {
         let name = format!("pstore-helper-{}", Nonce::from_bytes(random()));
-        let note =
-            notes.write(Note { host: self.host.clone(), undo: Undo::Container { name: name.clone(), mark: None } })?;
+        let note = notes.write(Note {
+            host: self.host.clone(),
+            undo: Undo::Container { name: name.clone(), mark: None },
+        })?;
         let helper = Helper { docker: self.clone(), name, volume: volume.to_owned(), note };
         match helper.create(image).await {
             Ok(()) => Ok(helper),
@@ -205,12 +207,7 @@ impl Docker {
     }
 
     /// A volume of this name and mark is about to be made.
-    pub fn provisional_volume(
-        &self,
-        name: &str,
-        mark: &Mark,
-        notes: &Notes,
-    ) -> Result<Provisional, Failure> {
+    pub fn provisional_volume(&self, name: &str, mark: &Mark, notes: &Notes) -> Result<Provisional, Failure> {
         self.provisional(Undo::Volume { name: name.to_owned(), mark: Some(mark.0.clone()) }, notes)
     }
 

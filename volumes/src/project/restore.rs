@@ -263,7 +263,9 @@ fn servers<'a>(
 ) -> Result<Vec<RestoredServer<'a>>, Failure> {
     let one = |(name, url): &'a (String, String)| {
         if has_password(url) {
-            let message = format!("the server for volume {name:?} is named with a password, which every user of this host could see");
+            let message = format!(
+                "the server for volume {name:?} is named with a password, which every user of this host could see"
+            );
             return Err(Failure::usage(message).hint("~/.pgpass is the place for it"));
         }
         let server = match project.volumes.get(name).map(|volume| &volume.kind) {

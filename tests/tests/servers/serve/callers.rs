@@ -71,13 +71,7 @@ const TABLE: &[Tried] = &[
         [403, 404, 404, 404],
     ),
     tried("GET", "/v1/project-snapshots/{tenant_id}/{profile_id}", "", None, [404; 4]),
-    tried(
-        "POST",
-        "/v1/project-snapshots/{tenant_id}/{profile_id}",
-        "",
-        Some("{}"),
-        [403, 404, 404, 404],
-    ),
+    tried("POST", "/v1/project-snapshots/{tenant_id}/{profile_id}", "", Some("{}"), [403, 404, 404, 404]),
 ];
 
 /// A route that names no tenant in its path.
