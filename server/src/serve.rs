@@ -44,6 +44,10 @@ pub struct ServeRequest {
     pub mounts: Option<MountsAt>,
     /// The folder of the workspaces that it offers to agents.
     pub workspaces: Option<PathBuf>,
+    /// The address of the Docker daemon whose containers it stores.
+    pub containers: Option<String>,
+    /// The folder with the files of the projects that it saves.
+    pub projects: Option<PathBuf>,
     /// The users of this host that need no token at a socket in the file system.
     pub socket_users: Vec<SocketUser>,
     /// How long requests may take to end when it is told to stop.
@@ -61,13 +65,16 @@ pub struct ServeOutcome {
 
 impl Outcome for ServeOutcome {}
 
+const WORKSPACES: &str = "--workspaces takes the directory in which the workspaces lie";
+const PROJECTS: &str =
+    "--projects takes the directory with a directory of each tenant, in which its project files lie";
+
 /// The folder without links in its path, as the workspaces below it know themselves.
-fn workspaces(folder: &Path) -> Result<PathBuf, Failure> {
+fn directory(folder: &Path, hint: &str) -> Result<PathBuf, Failure> {
     let found = folder.canonicalize().map_err(|error| Error::io("cannot read", folder, error))?;
     match found.is_dir() {
         true => Ok(found),
-        false => Err(Failure::usage(format!("{} is no directory", folder.display()))
-            .hint("--workspaces takes the directory in which the workspaces lie")),
+        false => Err(Failure::usage(format!("{} is no directory", folder.display())).hint(hint)),
     }
 }
 
@@ -104,7 +111,9 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
     engine.say(&format!("listening on {place}"));
     let host = Host {
         does_jobs: request.does_jobs,
-        workspaces: request.workspaces.as_deref().map(workspaces).transpose()?,
+        workspaces: request.workspaces.as_deref().map(|folder| directory(folder, WORKSPACES)).transpose()?,
+        containers: request.containers.clone(),
+        projects: request.projects.as_deref().map(|folder| directory(folder, PROJECTS)).transpose()?,
         mounts: request.mounts.as_ref().map(Mounts::open).transpose()?,
         socket_users: request.socket_users.clone(),
     };

@@ -40,6 +40,10 @@ const MAX_UPLOADS: usize = 8;
 const MAX_MADE: usize = 4;
 /// How many may be told of events as they happen. Each costs a listing of its tenants every two seconds.
 const MAX_SUBSCRIBERS: usize = 32;
+/// How many containers may be stored at once. Each is copied to this host's disk.
+const MAX_CONTAINERS: usize = 4;
+/// How many projects may be saved at once. Each is copied, too.
+const MAX_SAVED: usize = 4;
 /// How many jobs may be in progress at once. A collection takes up to 256 MiB of memory.
 const MAX_JOBS: usize = 2;
 
@@ -86,6 +90,12 @@ pub(crate) struct Server {
     pub(crate) mounts: Option<Arc<Mounts>>,
     /// The folder of the workspaces that it offers, if it is to.
     pub(crate) workspaces: Option<PathBuf>,
+    /// The Docker daemon whose containers it stores, if it is to.
+    pub(crate) containers: Option<String>,
+    pub(crate) storing: ConcurrencyLimit,
+    /// The folder with the files of the projects that it saves, if it is to.
+    pub(crate) projects: Option<PathBuf>,
+    pub(crate) saving: ConcurrencyLimit,
     /// The users of this host that need no token.
     pub(crate) socket_users: Vec<SocketUser>,
     /// Raised when the server is to stop.
@@ -98,6 +108,8 @@ pub(crate) struct Host {
     pub(crate) does_jobs: bool,
     pub(crate) mounts: Option<Mounts>,
     pub(crate) workspaces: Option<PathBuf>,
+    pub(crate) containers: Option<String>,
+    pub(crate) projects: Option<PathBuf>,
     pub(crate) socket_users: Vec<SocketUser>,
 }
 
@@ -106,7 +118,7 @@ impl Server {
         engine: Engine,
         (tokens, tls, login_key): (TokenFile, Option<Tls>, LoginKey),
         rates: Rates,
-        Host { does_jobs, mounts, workspaces, socket_users }: Host,
+        Host { does_jobs, mounts, workspaces, containers, projects, socket_users }: Host,
         stopping: Interrupt,
     ) -> Self {
         let host = engine.settings.host_name().unwrap_or_default();
@@ -138,6 +150,10 @@ impl Server {
             does_jobs,
             mounts: mounts.map(Arc::new),
             workspaces,
+            containers,
+            storing: ConcurrencyLimit::new("containers to store", MAX_CONTAINERS),
+            projects,
+            saving: ConcurrencyLimit::new("projects to save", MAX_SAVED),
             socket_users,
             stopping,
         }

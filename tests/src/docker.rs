@@ -62,6 +62,15 @@ impl Daemon {
         format!("unix://{}/docker.sock", self.folder.path().display())
     }
 
+    /// The same daemon by another address.
+    pub fn second_address(&self) -> String {
+        let link = self.folder.path().join("second.sock");
+        if !link.is_symlink() {
+            std::os::unix::fs::symlink("docker.sock", &link).unwrap();
+        }
+        format!("unix://{}", link.display())
+    }
+
     /// A host whose commands mean this daemon.
     pub fn of(&self, host: &Host) -> Host {
         host.clone().with("DOCKER_HOST", &self.address())

@@ -56,6 +56,12 @@ pub(crate) struct ServeArgs {
     /// Offer the workspaces directly below this directory to agents, over MCP at /mcp
     #[arg(long, value_name = "DIR")]
     pub(crate) workspaces: Option<PathBuf>,
+    /// Store containers of this Docker daemon for callers: each tenant's those with the label pstore.tenant=TENANT
+    #[arg(long, value_name = "URL")]
+    pub(crate) containers: Option<String>,
+    /// Save projects for callers: DIR/TENANT/PROJECT.toml is the file of the tenant's project
+    #[arg(long, value_name = "DIR")]
+    pub(crate) projects: Option<PathBuf>,
     /// A user of this host that needs no token at unix:/path, with tenant and role, as 1000=acme:run; may be
     /// repeated. Everybody then reaches the socket
     #[arg(long = "socket-user", value_name = "UID=TENANT:ROLE")]

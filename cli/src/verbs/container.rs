@@ -29,6 +29,7 @@ impl ContainerSnapshotArgs {
             container: self.container.clone(),
             name: self.name.clone(),
             docker_host: self.docker.docker_host.clone(),
+            only_of: None,
             description: self.description.clone(),
             trigger: self.trigger.trigger(),
             labels: self.labels.clone(),

@@ -34,6 +34,8 @@ pub(super) async fn run(engine: Engine, global: &Global, args: &ServeArgs) -> Re
             launcher: launcher(global),
         }),
         workspaces: args.workspaces.clone(),
+        containers: args.containers.clone(),
+        projects: args.projects.clone(),
         socket_users: args.socket_users.clone(),
         drain: args.drain,
     };

@@ -368,6 +368,7 @@ impl Engine {
             quota_bytes: settings.quota_bytes,
             threads: threads(),
             handle: Some(LineageHandle::new(tenant.clone(), lineage.clone(), actor.clone())),
+            carried: Vec::new(),
             judge: Some((Arc::new(ArchiveInspector(examiner)), std::env::temp_dir())),
         }
     }

@@ -11,6 +11,7 @@ macro_rules! profile {
 mod activity;
 mod archives;
 mod browse;
+mod containers;
 mod description;
 mod events;
 mod health;
@@ -23,6 +24,7 @@ mod metrics;
 mod mounts;
 mod overview;
 mod page;
+mod projects;
 mod schedules;
 mod sessions;
 mod snapshots;
@@ -53,6 +55,8 @@ static TABLES: &[&[Route]] = &[
     mcp::ROUTES,
     mounts::ROUTES,
     sessions::ROUTES,
+    containers::ROUTES,
+    projects::ROUTES,
 ];
 
 /// Every route of the server.

@@ -100,6 +100,15 @@ impl TreeBuilder {
         self.insert(path, Node { meta, state }, &shown)
     }
 
+    /// Takes in a file that is stored already, with what it consists of.
+    pub(crate) fn carry(&mut self, entry: &Entry) -> Result<()> {
+        let Kind::File { size, extents } = &entry.kind else { return Ok(()) };
+        let what = What::File { size: *size, holes: Vec::new() };
+        self.add(Member { path: entry.path.clone(), meta: entry.meta.clone(), what })?;
+        self.fill(&entry.path, extents.clone());
+        Ok(())
+    }
+
     /// A member that is not to be stored, and nothing below it either.
     pub(crate) fn leave_out(&mut self, path: TreePath, what: &What) -> Result<()> {
         if let What::File { size, .. } = what {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod archive;
+mod carried;
 mod foreign;
 mod imported;
 mod publish;

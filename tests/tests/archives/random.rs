@@ -35,6 +35,7 @@ async fn imported(fixture: &StoreFixture, exported: &Exported) -> SnapshotId {
         max_bytes: 1 << 30,
         quota_bytes: None,
         threads: 2,
+        carried: Vec::new(),
         judge: None,
     };
     let stream = Box::new(fs::File::open(&exported.archive_path).unwrap());

@@ -160,6 +160,59 @@ fn a_killed_replacement_is_undone_by_the_next_command() {
 }
 
 #[test]
+fn what_somebody_has_made_meanwhile_is_not_removed_for_what_a_killed_restore_had_made() {
+    let scene = Scene::new();
+    scene.run("web", &["--health-cmd", "test -e /data/healthy", "--health-interval", "1s"]);
+    scene.host.succeed(["container", "snapshot", "web", "acme/web"]);
+    let id = |name: &str| scene.daemon.docker(&["inspect", "--format", "{{.Id}}", name]);
+    let old = id("web");
+    let mut running =
+        scene.host.start(["container", "restore", "acme/web", "--replace", "--health-wait", "600"]);
+    let began = Instant::now();
+    while scene.daemon.containers().len() < 2
+        || !scene.daemon.try_docker(&["exec", "web", "true"]).1.is_empty()
+        || id("web") == old
+    {
+        assert!(running.runs() && began.elapsed() < Duration::from_secs(120), "{}", running.said());
+        thread::sleep(Duration::from_millis(50));
+    }
+    running.kill();
+    // Somebody helps themselves.
+    scene.daemon.docker(&["rm", "--force", "web"]);
+    scene.daemon.docker(&["run", "--detach", "--name", "web", "busybox:test", "sleep", "600"]);
+    scene.daemon.sh("web", "echo mine > /mine");
+    let own = id("web");
+    let ended = scene.host.run(["container", "snapshot", "web", "acme/own"]);
+    assert!(ended.stderr.contains("somebody has made another web"), "{}", ended.stderr);
+    assert_eq!((id("web"), scene.daemon.sh("web", "cat /mine")), (own.clone(), "mine".to_owned()));
+    // Where there is room again, the old one is put back.
+    scene.daemon.docker(&["rename", "web", "mine"]);
+    scene.host.succeed(["container", "snapshot", "mine", "acme/own", "--wait", "60"]);
+    assert_eq!((id("web"), id("mine")), (old, own));
+}
+
+#[test]
+fn a_note_of_a_dead_command_names_nothing_that_others_have_made() {
+    let scene = Scene::new();
+    scene.run("web", &[]);
+    scene.daemon.docker(&["volume", "create", "spare"]);
+    // As one leaves them that dies before it has made what it was about to.
+    let notes = scene.folder.path().join("home/.local/state/pstore/sessions/docker-notes");
+    std::fs::create_dir_all(&notes).unwrap();
+    for (number, (kind, name)) in [("container", "web"), ("volume", "spare")].into_iter().enumerate() {
+        for mark in ["", r#", "mark": "7f3d""#] {
+            let undo = format!(r#"{{ "{kind}": {{ "name": "{name}"{mark} }} }}"#);
+            let note = format!(r#"{{ "host": "{}", "undo": {undo} }}"#, scene.daemon.address());
+            std::fs::write(notes.join(format!("{number}{}.json", mark.len())), note).unwrap();
+        }
+    }
+    scene.daemon.docker(&["create", "--name", "other", "busybox:test"]);
+    scene.host.succeed(["container", "snapshot", "other"]);
+    assert_eq!(scene.daemon.containers(), ["other", "web"]);
+    assert_eq!(scene.daemon.volumes(), ["data", "spare"]);
+}
+
+#[test]
 fn networks_ports_and_limits_are_as_they_were_where_the_daemon_has_them() {
     let scene = Scene::new();
     scene.daemon.docker(&["network", "create", "inner"]);

@@ -74,6 +74,27 @@ fn services_that_a_killed_save_had_paused_go_on_at_the_next_command() {
 }
 
 #[test]
+fn services_go_on_though_the_next_save_cannot_begin() {
+    let shop = Shop::new(ALL);
+    let web = shop.web();
+    many_uploads(&shop);
+    let save = shop.start_save();
+    web.await_state('T');
+    save.kill();
+    // Neither its Docker nor a volume is where it was.
+    let volume = "[volumes.data]\nconsistency = \"generic\"\ndocker_volume = \"data\"\n";
+    shop.say(&format!("docker_host = \"unix:///nowhere/docker.sock\"\n{ALL}{volume}"));
+    shop.host.fail(14, shop.words("save", "", &[]));
+    web.await_state('S');
+    fs::rename(shop.path("current"), shop.path("away")).unwrap();
+    shop.say(ALL);
+    shop.host.fail(3, shop.words("save", "", &[]));
+    fs::rename(shop.path("away"), shop.path("current")).unwrap();
+    shop.save(&[]);
+    shop.assert_tidy();
+}
+
+#[test]
 fn a_save_that_is_interrupted_lets_services_go_on_by_itself() {
     let shop = Shop::new(ALL);
     let web = shop.web();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod containers_layers;
 mod containers_limits;
 mod containers_load;
 mod containers_restore;
@@ -14,5 +15,6 @@ mod postgres;
 mod postgres_containers;
 mod restored;
 mod saved;
+mod served;
 mod services;
 mod shop;

@@ -107,6 +107,16 @@ fn a_dump_that_fails_fails_the_save() {
         &shop.host.fail(2, shop.words("save", "", &[])),
         "line 3: \"url\" of volume \"orders\" has a password",
     );
+    // Nor is one passed on where a server is named.
+    shop.say(&project(&first, "[\"audit\"]"));
+    let target = shop.path("nowhere");
+    for server in ["postgresql://u:secret@/postgres", "host=/run user=u password = secret"] {
+        let into = format!("orders={server}");
+        let words = ["--to", target.to_str().unwrap(), "--into", &into];
+        let error = shop.host.fail(2, shop.words("restore", "", &words));
+        assert_says(&error, "the server for volume \"orders\" is named with a password");
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
     shop.say(&project(&first, "[\"audit\"]").replace("?host=", "?host=/nowhere"));
     assert_says(&shop.host.fail(42, shop.words("save", "", &[])), "psql failed");
     shop.assert_tidy();

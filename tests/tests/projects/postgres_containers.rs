@@ -95,3 +95,35 @@ fn a_dump_in_a_container_that_fails_fails_the_save_and_says_why() {
     assert!(shop.states().is_empty());
     shop.assert_tidy();
 }
+
+/// Building its index takes a minute, and dumping it does not.
+const SLOW: &str = "CREATE TABLE t(n int); INSERT INTO t SELECT generate_series(1, 300); \
+     CREATE FUNCTION slow(n int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS \
+     $$ BEGIN IF current_setting('application_name') LIKE 'pstore%' THEN PERFORM pg_catalog.pg_sleep(0.2); END IF; \
+     RETURN n; END $$; \
+     CREATE INDEX ON t (slow(n))";
+
+#[test]
+fn what_a_failed_restore_has_begun_in_a_container_is_not_committed_later() {
+    let daemon = Daemon::start();
+    daemon.postgres("db");
+    daemon.postgres("other");
+    daemon.sql("db", "postgres", "CREATE DATABASE shop");
+    daemon.sql("db", "shop", SLOW);
+    let shop = Shop::new(&project(&daemon));
+    shop.save(&[]);
+    shop.say(&format!("{}time_limit = \"5s\"\n", project(&daemon)));
+    let databases =
+        || daemon.sql("other", "postgres", "SELECT count(*) FROM pg_database WHERE datname = 'shop'");
+    let target = shop.path("out");
+    let words = ["--to", target.to_str().unwrap(), "--into", "orders=container:other"];
+    let error = shop.host.fail(42, shop.words("restore", "", &words));
+    assert_says(&error, "it took longer than 5 s");
+    let busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pstore%'";
+    assert_eq!((databases().as_str(), daemon.sql("other", "postgres", busy).as_str()), ("0", "0"));
+    // One that was there, and empty, stays empty.
+    daemon.sql("other", "postgres", "CREATE DATABASE shop");
+    shop.host.fail(42, shop.words("restore", "", &[&words[..], &["--force"]].concat()));
+    assert_eq!(daemon.sql("other", "postgres", busy), "0");
+    assert_eq!(daemon.sql("other", "shop", "SELECT count(*) FROM pg_tables WHERE tablename = 't'"), "0");
+}

@@ -186,6 +186,56 @@ fn a_rest_that_a_killed_command_has_left_is_not_taken_for_the_state_of_the_conta
 }
 
 #[test]
+fn a_daemon_that_is_reached_by_two_addresses_is_one() {
+    let scene = Scene::slow();
+    let host = scene.shop.host.clone().with("DOCKER_HOST", &scene.daemon.second_address());
+    let save = scene.shop.start_save();
+    scene.await_state("paused");
+    let process = Pid::from_raw(i32::try_from(save.id()).unwrap()).unwrap();
+    kill_process(process, Signal::STOP).unwrap();
+    let error = host.fail(24, ["container", "snapshot", "web", "acme/web"]);
+    assert_says(&error, "another command of pstore has the container web at rest");
+    // What it has left is not taken for the state of the container either.
+    save.kill();
+    host.succeed(["container", "snapshot", "web", "acme/web"]);
+    assert_eq!(host.succeed(["container", "show", "acme/web"])["container"]["status"], "running");
+    scene.shop.states();
+    assert_eq!(scene.states(), ["running", "running"]);
+}
+
+#[test]
+fn containers_come_to_rest_in_one_order_whatever_projects_call_them() {
+    let daemon = Daemon::start();
+    let host = format!("docker_host = \"{}\"\n", daemon.address());
+    for name in ["one", "two"] {
+        daemon.docker(&["run", "--detach", "--name", name, "busybox:test", "sleep", "600"]);
+    }
+    let tables = |services: [(&str, &str); 2]| {
+        let tables =
+            services.map(|(name, container)| format!("[services.{name}]\ncontainer = \"{container}\"\n"));
+        let volume = "[volumes.uploads]\nconsistency = \"generic\"\nservices = [\"a\", \"b\"]\n";
+        format!("{host}{volume}{}", tables.concat())
+    };
+    let shop = Shop::new("");
+    // Else two projects, each with the first of its containers at rest, would wait for each other.
+    for services in [[("a", "one"), ("b", "two")], [("a", "two"), ("b", "one")]] {
+        shop.say(&tables(services));
+        shop.save(&[]);
+    }
+    let form = ["--filter", "event=pause", "--format", "{{.Actor.Attributes.name}}"];
+    let events = daemon.docker(&[&["events", "--since", "10m", "--until", "0s"], &form[..]].concat());
+    let paused: Vec<&str> = events.lines().collect();
+    assert_eq!(paused.len(), 4, "{events}");
+    assert_eq!(paused[..2], paused[2..]);
+    // One container that is two services rests once.
+    let id = daemon.docker(&["inspect", "--format", "{{.Id}}", "one"]);
+    shop.say(&tables([("a", "one"), ("b", &id)]));
+    shop.save(&[]);
+    assert_eq!((daemon.state("one").as_str(), daemon.state("two").as_str()), ("running", "running"));
+    shop.assert_tidy();
+}
+
+#[test]
 fn a_container_runs_after_each_of_many_saves_without_a_pause_between_them() {
     let scene = Scene::new("");
     scene.run(&[]);

@@ -8,6 +8,7 @@ use std::{
 };
 
 use engine::failure::Failure;
+use sha2::{Digest, Sha256};
 use store::{
     Error, ErrorKind,
     archive::{
@@ -18,7 +19,7 @@ use store::{
     format::tree::{Entry, Kind, Meta, Time, TreePath},
 };
 
-use super::image_archive::problem;
+use super::{image_archive::problem, top_layer::hex};
 
 /// The document that describes the container.
 pub(super) const DESCRIPTION: &str = "container.json";
@@ -45,8 +46,10 @@ pub(super) struct Parts {
 
 /// A layer on its way into a snapshot.
 pub(super) struct LayerPart {
-    pub name: String,
+    pub path: String,
     pub len: u64,
+    /// What the SHA-256 of its content must be, as `sha256:` and digits; `None` of what was written here a moment ago.
+    pub digest: Option<String>,
     pub content: LayerContent,
 }
 
@@ -69,7 +72,7 @@ pub(super) fn compose(parts: Parts, out: impl Write) -> Result<HashMap<String, V
     tar.file(CONFIG, meta(0o600), parts.config.len() as u64, &mut parts.config.as_slice())?;
     tar.directory(LAYERS, meta(0o700))?;
     for layer in parts.layers {
-        tar.file(&format!("{LAYERS}/{}", layer.name), meta(0o600), layer.len, &mut (layer.content)()?)?;
+        tar.layer(layer, meta(0o600))?;
     }
     tar.directory(VOLUMES, meta(0o700))?;
     let mut counts = HashMap::new();
@@ -94,6 +97,26 @@ impl<W: Write> TarWriter<W> {
         let kind = Kind::File { size, extents: Vec::new() };
         self.head(&Entry { path: tree_path(path.as_bytes())?, meta, kind })?;
         self.content(path, size, content)
+    }
+
+    /// A layer is taken over by later snapshots by its digest alone. So that is checked.
+    fn layer(&mut self, layer: LayerPart, meta: Meta) -> Result<(), Failure> {
+        let content = (layer.content)()?;
+        let Some(expected) = layer.digest else {
+            return self.file(&layer.path, meta, layer.len, &mut { content });
+        };
+        let mut content = Hashed { content, hasher: Sha256::new() };
+        self.file(&layer.path, meta, layer.len, &mut content)?;
+        let found: [u8; 32] = content.hasher.finalize().into();
+        match format!("sha256:{}", hex(&found)) == expected {
+            true => Ok(()),
+            false => {
+                let message =
+                    format!("the daemon's image cannot be stored: a layer is not {expected}, as it is named");
+                Err(Failure::new(ErrorKind::IntegrityFailed, message)
+                    .hint("`docker pull` gets a damaged image again"))
+            }
+        }
     }
 
     /// A volume, whose content comes from anybody: every path is checked, and put below the volume's directory.
@@ -149,6 +172,19 @@ impl<W: Write> TarWriter<W> {
             return Err(Failure::new(ErrorKind::IntegrityFailed, message));
         }
         self.out.write_all(&ZEROS[..padding(size)]).map_err(cut_short)
+    }
+}
+
+struct Hashed {
+    content: Box<dyn Read>,
+    hasher: Sha256,
+}
+
+impl Read for Hashed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.content.read(buffer)?;
+        self.hasher.update(&buffer[..got]);
+        Ok(got)
     }
 }
 

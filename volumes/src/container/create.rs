@@ -19,7 +19,7 @@ const BUILT_IN: [&str; 4] = ["none", "host", "default", "bridge"];
 pub(super) async fn body(
     docker: &Docker,
     description: &ContainerDescription,
-    (image, restored_from): (&str, &str),
+    (image, more_labels): (&str, [(String, String); 2]),
     volumes: &HashMap<String, String>,
     warnings: &mut Vec<String>,
 ) -> Result<ContainerCreateBody, Failure> {
@@ -27,7 +27,7 @@ pub(super) async fn body(
     let host = description.host_config()?;
     let (networking, network_mode) = networks(docker, description, &host, warnings).await?;
     let mut labels = config.labels.clone().unwrap_or_default();
-    labels.insert(RESTORED_FROM.to_owned(), restored_from.to_owned());
+    labels.extend(more_labels);
     // What Docker makes up is the first digits of the id, which is another one now.
     let hostname = config.hostname.clone().filter(|name| !description.id.starts_with(name.as_str()));
     let ContainerConfig {

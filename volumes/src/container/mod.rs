@@ -1,5 +1,6 @@
 //! `container` stores Docker containers: their file system, their configuration and their named volumes.
 
+mod base_image;
 mod compose;
 mod create;
 mod delete;
@@ -7,6 +8,7 @@ mod description;
 mod image_archive;
 mod image_load;
 mod keep;
+mod layer_writer;
 mod list;
 mod names;
 mod parts;
@@ -14,8 +16,11 @@ mod restore;
 mod restore_outcome;
 mod show;
 mod snapshot;
+mod snapshot_job;
+mod snapshot_request;
 mod stats;
 mod top_layer;
+mod upper_layer;
 mod verify;
 mod volume_content;
 
@@ -28,7 +33,6 @@ pub use restore_outcome::{
     ContainerRestoreOutcome, ContainerRestoreRequest, RestoreMode, RestoreResult, RestoredVolume,
 };
 pub use show::{ContainerShowOutcome, show};
-pub use snapshot::{
-    ContainerSnapshotOutcome, ContainerSnapshotRequest, SnapshotResult, StoredVolume, snapshot,
-};
+pub use snapshot::{ContainerSnapshotOutcome, SnapshotResult, StoredVolume, snapshot};
+pub use snapshot_request::ContainerSnapshotRequest;
 pub use stats::{ContainerStatsOutcome, ContainerTotals, LimitFields, stats};

@@ -12,6 +12,9 @@ use store::{
 /// The tenant of containers for which nobody names one.
 const TENANT: &str = "containers";
 
+/// The label of a container that says which tenant's it is, to servers that store containers for callers.
+pub(super) const TENANT_LABEL: &str = "pstore.tenant";
+
 /// The label of a record that names the container.
 pub(super) const CONTAINER: &str = "container";
 /// The label of a record that names the container's image.

@@ -33,11 +33,12 @@ use super::{
         ContainerRestoreOutcome, ContainerRestoreRequest, RestoreMode, RestoreResult, RestoredVolume,
     },
     show,
-    snapshot::{ContainerSnapshotRequest, snapshot},
+    snapshot::snapshot,
+    snapshot_request::ContainerSnapshotRequest,
     verify::verify,
     volume_content::VolumeContent,
 };
-use crate::docker::{Docker, Helper, Notes, Provisional, Status, failure, spool, stream_of};
+use crate::docker::{Docker, Helper, Mark, Notes, Provisional, Status, failure, spool, stream_of};
 
 /// How long a replaced container may take to end.
 const STOP_SECONDS: u32 = 10;
@@ -100,6 +101,8 @@ struct Plan {
     /// The container that is to be replaced, if it is there.
     replaces: Option<crate::docker::Container>,
     aside: String,
+    /// The mark of the container and its volumes.
+    mark: Mark,
     starts: bool,
 }
 
@@ -146,6 +149,7 @@ impl Plan {
             description.name.to_lowercase().chars().map(|c| if allowed(c) { c } else { '-' }).collect();
         Ok(Self {
             aside: format!("{container}-replaced-{suffix}"),
+            mark: Mark::new(),
             container,
             repository: format!("pstore-restored/{}", image.trim_matches(['-', '_'])),
             tag: record.sha256_prefix(),
@@ -253,7 +257,11 @@ impl Work<'_> {
         }
         self.fill_all((written, scratch), (entries, &image), made, outcome).await?;
         if self.plan.replaces.is_none() {
-            made.push(self.docker.provisional_container(&self.plan.container, self.notes)?);
+            made.push(self.docker.provisional_container(
+                &self.plan.container,
+                &self.plan.mark,
+                self.notes,
+            )?);
         }
         self.container(&image, outcome).await
     }
@@ -288,7 +296,7 @@ impl Work<'_> {
                 continue;
             }
             let content = VolumeContent::of(entries, written, &volume.name);
-            made.push(self.docker.provisional_volume(&volume.volume, self.notes)?);
+            made.push(self.docker.provisional_volume(&volume.volume, &self.plan.mark, self.notes)?);
             self.create_volume(&volume.volume).await?;
             let helper = self.docker.helper(image, &volume.volume, self.notes).await?;
             let to_write = content.clone();
@@ -311,9 +319,21 @@ impl Work<'_> {
     }
 
     async fn create_volume(&self, name: &str) -> Result<(), Failure> {
-        let request = VolumeCreateRequest { name: Some(name.to_owned()), ..Default::default() };
+        let request = VolumeCreateRequest {
+            name: Some(name.to_owned()),
+            labels: Some(HashMap::from([self.plan.mark.label()])),
+            ..Default::default()
+        };
         let created = self.docker.api.create_volume(request).await;
-        created.map(drop).map_err(|error| failure(&format!("cannot make the volume {name}"), &error))
+        let created = created.map_err(|error| failure(&format!("cannot make the volume {name}"), &error))?;
+        // A daemon that has one of this name answers with that.
+        match self.plan.mark.is_on(&created.labels) {
+            true => Ok(()),
+            false => {
+                let message = format!("somebody has made a volume {name} meanwhile, which stays as it is");
+                Err(Failure::new(ErrorKind::TargetExists, message).hint("run this again"))
+            }
+        }
     }
 
     async fn container(&self, image: &str, outcome: &mut ContainerRestoreOutcome) -> Result<(), Failure> {
@@ -321,7 +341,7 @@ impl Work<'_> {
         let body = create::body(
             self.docker,
             self.description,
-            (image, &from),
+            (image, [(create::RESTORED_FROM.to_owned(), from), self.plan.mark.label()]),
             &self.plan.volumes,
             &mut outcome.warnings,
         )
@@ -329,7 +349,7 @@ impl Work<'_> {
         let set_aside = match &self.plan.replaces {
             Some(old) => {
                 let how = (self.plan.aside.as_str(), STOP_SECONDS);
-                Some(self.docker.set_aside(old, how, self.notes).await?)
+                Some(self.docker.set_aside(old, how, &self.plan.mark, self.notes).await?)
             }
             None => None,
         };

@@ -4,89 +4,30 @@
 //! stored is the container of one moment. What it was found doing it does again, however the snapshot ends.
 
 use std::{
-    collections::HashMap,
-    io,
-    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use engine::{Engine, failure::Failure, foreign, names::ActorName, outcome::Outcome, threads};
+use engine::{Engine, failure::Failure, outcome::Outcome};
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::{
-    Error, ErrorKind,
-    catalog::{
-        lineage_handle::LineageHandle,
-        lock::{Hold, Terms},
-    },
-    content::{TenantStore, workers::blocking},
-    format::{
-        event::Actor,
-        record::{Reason, Record},
-    },
+    ErrorKind,
+    catalog::{lineage_handle::LineageHandle, lock::Terms},
     id::{RecordId, SnapshotId},
-    name::{Lineage, ProfileName},
-    ops::{
-        archive::import::{self, Form, Imported},
-        pointer_move,
-        read::resolve,
-        write::snapshot::About,
-    },
-    scratch::{Kind, Scratch},
+    name::Tenant,
+    ops::archive::import::Imported,
 };
 
 use super::{
-    compose::{self, VolumeCount},
-    description::{ContainerDescription, Said, Trigger},
+    compose::VolumeCount,
+    description::Trigger,
     keep,
     names::{self, default_name},
-    parts::parts,
+    snapshot_job::{SnapshotJob, Stored},
+    snapshot_request::ContainerSnapshotRequest,
 };
-use crate::docker::{Container, Docker, Notes, Rest, TemporaryImage, spool};
-
-/// Stores a container as the next snapshot of its name.
-#[derive(Clone, Debug)]
-pub struct ContainerSnapshotRequest {
-    /// The container's name or id.
-    pub container: String,
-    /// The name of its snapshots; `containers/` and the container's name if it is not said.
-    pub name: Option<ProfileName>,
-    /// The daemon's address; that of this machine if it is not said.
-    pub docker_host: Option<String>,
-    /// What somebody writes about the snapshot.
-    pub description: String,
-    /// The moment of the run.
-    pub trigger: Trigger,
-    /// Remarks to find it by.
-    pub labels: Vec<(String, String)>,
-    /// The actor. Its run is written down with the snapshot.
-    pub actor: ActorName,
-    /// How long to wait for somebody else who holds the lock.
-    pub wait: Duration,
-    /// How long it may take in all; as long as it takes if it is not said.
-    pub time_limit: Option<Duration>,
-    /// A failure is a warning: what asked for the snapshot goes on.
-    pub fail_open: bool,
-}
-
-impl ContainerSnapshotRequest {
-    /// Stores `container` because somebody asked for it.
-    pub fn new(container: String) -> Self {
-        Self {
-            container,
-            name: None,
-            docker_host: None,
-            description: String::new(),
-            trigger: Trigger::Manual,
-            labels: Vec::new(),
-            actor: ActorName::default(),
-            wait: Duration::ZERO,
-            time_limit: None,
-            fail_open: false,
-        }
-    }
-}
+use crate::docker::{Container, Docker, Notes};
 
 /// Whether there is a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -200,7 +141,11 @@ async fn take(
     let (told, failed) = docker.settle_left(&notes).await;
     told.iter().for_each(|told| engine.say(told));
     failed.iter().for_each(|failure| engine.warn(&failure.message));
-    let container = docker.container(&request.container).await?;
+    let container = docker.container(&request.container).await;
+    let container = match &request.only_of {
+        Some(tenant) => of_tenant(container, &request.container, tenant)?,
+        None => container?,
+    };
     let name = match &request.name {
         Some(name) => name.clone(),
         None => default_name(&container.name)?,
@@ -213,7 +158,7 @@ async fn take(
     let terms = Terms { ttl: settings.lock_ttl, with_process: true };
     let hold = Arc::new(handle.acquire(terms, engine.patience(&name, request.wait)).await?);
     let keeper = hold.keep(settings.lock_renew.max(Duration::from_millis(1)));
-    let job = Job {
+    let job = SnapshotJob {
         engine,
         request,
         docker: &docker,
@@ -270,185 +215,23 @@ async fn take(
     })
 }
 
-struct Job<'a> {
-    engine: &'a Engine,
-    request: &'a ContainerSnapshotRequest,
-    docker: &'a Docker,
-    notes: &'a Notes,
-    container: &'a Container,
-    tenant: &'a TenantStore,
-    lineage: Lineage,
-    actor: Actor,
-}
-
-struct Stored {
-    imported: Imported,
-    description: ContainerDescription,
-    counts: HashMap<String, VolumeCount>,
-    paused: Duration,
-    warnings: Vec<String>,
-}
-
-/// What was copied of the container while it rested.
-struct Copied {
-    image: TemporaryImage,
-    /// Each volume, and the file that has its content.
-    volumes: Vec<(String, PathBuf)>,
-}
-
-impl Job<'_> {
-    async fn store(&self, hold: &Arc<Hold>) -> Result<Stored, Failure> {
-        let root = self.engine.cache_root.clone().unwrap_or_else(std::env::temp_dir);
-        let scratch = Scratch::make(&root, Kind::Import)?;
-        let said = Said {
-            trigger: self.request.trigger,
-            description: &self.request.description,
-            run_id: self.request.actor.run_id.as_deref().filter(|id| !id.is_empty()),
-        };
-        let description = ContainerDescription::of(self.docker, self.container, said).await?;
-        let warnings = description.warnings();
-        let began = Instant::now();
-        let resting = self.docker.rest(self.container, Rest::Pause, self.notes, self.request.wait);
-        let resting = self.limited(began, resting).await?;
-        let rests = Instant::now();
-        // Another command may have had it at rest until now.
-        let description = description.found_as(&resting.found);
-        self.engine.step("the container rests");
-        let copied = self.limited(began, self.copy(&description, scratch.path())).await;
-        resting.resume().await?;
-        let paused = rests.elapsed();
-        self.engine.step("the container goes on");
-        let Copied { image, volumes } = copied?;
-        let spooled = scratch.path().join("image.tar");
-        let read = self.limited(began, spool(image.read(), &spooled)).await;
-        image.remove().await?;
-        read?;
-        self.engine.step("the daemon's image was read");
-        let storing = self.import(hold, description, (scratch.path(), volumes));
-        let (imported, description, counts) = self.limited(began, storing).await?;
-        Ok(Stored { imported, description, counts, paused, warnings })
-    }
-
-    /// Fails when the time is up, or when it is told to end.
-    async fn limited<T>(
-        &self,
-        began: Instant,
-        work: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        let (name, limit) = (&self.container.name, self.request.time_limit);
-        let too_late = || {
-            let seconds = limit.unwrap_or_default().as_secs_f64();
-            Failure::new(
-                ErrorKind::Unavailable,
-                format!("the snapshot of {name} was not done within {seconds} s"),
-            )
-            .hint("--timeout allows more; nothing was changed, and the container goes on")
-        };
-        let left = limit.map(|limit| limit.saturating_sub(began.elapsed()));
-        if left == Some(Duration::ZERO) {
-            // Nothing is begun that the daemon would finish for nobody.
-            return Err(too_late());
-        }
-        let until_late = async {
-            match left {
-                Some(left) => tokio::time::sleep(left).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            () = self.engine.interrupt.raised() => Err(Error::Interrupted.into()),
-            () = until_late => Err(too_late()),
-            done = Box::pin(work) => done,
+/// The maker of a container says by a label whose it is. A caller is not told of those of others.
+fn of_tenant(found: Result<Container, Failure>, name: &str, tenant: &Tenant) -> Result<Container, Failure> {
+    let is_theirs = |container: &Container| {
+        let labels = container.described.config.as_ref().and_then(|config| config.labels.as_ref());
+        labels
+            .and_then(|labels| labels.get(names::TENANT_LABEL))
+            .is_some_and(|label| label == tenant.as_str())
+    };
+    match found {
+        Ok(container) if is_theirs(&container) => Ok(container),
+        Err(failure) if failure.kind != ErrorKind::NotFound => Err(failure),
+        _ => {
+            let label = names::TENANT_LABEL;
+            let message = format!("there is no container {name:?} of the tenant {tenant}");
+            Err(Failure::new(ErrorKind::NotFound, message).hint(format!(
+                "`docker run --label {label}={tenant} …` makes a container that is the tenant's"
+            )))
         }
     }
-
-    async fn copy(&self, description: &ContainerDescription, to: &Path) -> Result<Copied, Failure> {
-        let image = self.docker.commit(self.container, self.notes).await?;
-        let mut volumes = Vec::new();
-        for (number, name) in description.volumes().into_iter().enumerate() {
-            let spooled = to.join(format!("volume-{number}.tar"));
-            let helper = self.docker.helper(&image.id, &name, self.notes).await?;
-            let read = spool(helper.read(), &spooled).await;
-            helper.remove().await?;
-            read?;
-            volumes.push((name, spooled));
-        }
-        Ok(Copied { image, volumes })
-    }
-
-    async fn import(
-        &self,
-        hold: &Arc<Hold>,
-        description: ContainerDescription,
-        (scratch, volumes): (&Path, Vec<(String, PathBuf)>),
-    ) -> Result<(Imported, ContainerDescription, HashMap<String, VolumeCount>), Failure> {
-        let scratch = scratch.to_owned();
-        let captured_at_ms = hold.handle().now_ms();
-        let (parts, description) =
-            on_a_thread(move || parts(&scratch, description, volumes, captured_at_ms)).await?;
-        let (reader, writer) = io::pipe().map_err(|error| Error::io("cannot make", "a pipe", error))?;
-        let composing = tokio::task::spawn_blocking(move || {
-            compose::compose(parts, io::BufWriter::with_capacity(256 << 10, writer))
-        });
-        let base = match resolve::snapshot(self.tenant, &self.lineage, None).await {
-            Ok(record) => Some(record),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => None,
-            Err(error) => return Err(error.into()),
-        };
-        let settings = self.engine.settings.tenant(&self.lineage.name.tenant);
-        let request = import::Request {
-            lineage: self.lineage.clone(),
-            name: format!("the container {}", self.container.name),
-            form: Form::Tar,
-            source: ("container", self.container.name.clone()),
-            manifest: None,
-            about: self.about(&description),
-            max_bytes: settings.max_profile_bytes,
-            quota_bytes: settings.quota_bytes,
-            threads: threads(),
-            handle: None,
-            judge: None,
-        };
-        let imported =
-            import::import(self.tenant, request, base, Box::new(reader), self.engine.progress()).await;
-        let counts = composing.await.map_err(|error| Failure::internal(error.to_string()))?;
-        let (imported, counts) = match (imported, counts) {
-            (Ok(imported), Ok(counts)) => (imported, counts),
-            // The writer met a closed pipe because the reader had failed.
-            (Err(error), Err(failure)) if failure.kind == ErrorKind::Io => return Err(error.into()),
-            (_, Err(failure)) => return Err(failure),
-            (Err(error), Ok(_)) => return Err(error.into()),
-        };
-        let flip_id = hold.handle().new_flip_id();
-        let record: Record = imported.record.clone();
-        let (record, _) = pointer_move::flip(hold, record, flip_id, None, self.engine.progress()).await?;
-        Ok((Imported { record, ..imported }, description, counts))
-    }
-
-    fn about(&self, description: &ContainerDescription) -> About {
-        let mut labels: std::collections::BTreeMap<String, String> =
-            self.request.labels.iter().cloned().collect();
-        labels.insert(names::CONTAINER.to_owned(), description.name.clone());
-        labels.insert(names::IMAGE.to_owned(), description.image.reference.clone());
-        labels.insert(names::TRIGGER.to_owned(), description.trigger.word().to_owned());
-        labels.extend(description.run_id.clone().map(|id| (names::RUN_ID.to_owned(), id)));
-        About {
-            reason: Reason::from(match description.trigger {
-                Trigger::BeforeRestore => "before-restore".to_owned(),
-                trigger => trigger.word().to_owned(),
-            }),
-            labels,
-            notes: self.request.description.clone(),
-            exclusions: Vec::new(),
-            ..foreign::about(&self.actor)
-        }
-    }
-}
-
-/// On a thread that may block, where errors are failures.
-async fn on_a_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    blocking(move || Ok(work())).await?
 }

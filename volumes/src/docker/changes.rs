@@ -9,6 +9,22 @@ use store::ErrorKind;
 
 use super::{connection::Docker, problem::failure};
 
+/// Says of a container that it is a helper of ours.
+pub(super) const HELPER: &str = "pstore.helper";
+/// Says of a container or volume which command has made it.
+pub(super) const MARK: &str = "pstore.made-by";
+
+/// What has become of a container that was to be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Removed {
+    /// It was removed.
+    Gone,
+    /// There is none of its name.
+    Nothing,
+    /// The one of its name was made by somebody else, and stays.
+    NotOurs,
+}
+
 impl Docker {
     /// Freezes the processes of a container.
     pub(super) async fn pause(&self, id: &str, name: &str) -> Result<(), Failure> {
@@ -56,6 +72,46 @@ impl Docker {
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
         let removed = self.api.remove_container(name, Some(options)).await;
         was_there(removed.map_err(|error| failure(&format!("cannot remove the container {name}"), &error)))
+    }
+
+    /// Removes a container that pstore has made: a helper, or one with this mark. Others of its name are somebody's.
+    pub(super) async fn remove_made_container(
+        &self,
+        name: &str,
+        mark: Option<&str>,
+    ) -> Result<Removed, Failure> {
+        let found = self.api.inspect_container(name, None).await;
+        let found = found.map_err(|error| failure(&format!("cannot look at the container {name}"), &error));
+        let found = match found {
+            Err(failure) if failure.kind == ErrorKind::NotFound => return Ok(Removed::Nothing),
+            found => found?,
+        };
+        let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
+        let is_made = match mark {
+            Some(mark) => labels.get(MARK).is_some_and(|found| found == mark),
+            None => labels.contains_key(HELPER),
+        };
+        // By its id: its name may be another's by now.
+        match (is_made, found.id) {
+            (true, Some(id)) => {
+                Ok(if self.remove_container(&id).await? { Removed::Gone } else { Removed::Nothing })
+            }
+            _ => Ok(Removed::NotOurs),
+        }
+    }
+
+    /// Removes a volume with this mark. Says whether it was there. One that a container uses stays.
+    pub(super) async fn remove_made_volume(&self, name: &str, mark: Option<&str>) -> Result<bool, Failure> {
+        let found = self.api.inspect_volume(name).await;
+        let found = found.map_err(|error| failure(&format!("cannot look at the volume {name}"), &error));
+        let found = match found {
+            Err(failure) if failure.kind == ErrorKind::NotFound => return Ok(false),
+            found => found?,
+        };
+        match mark.is_some_and(|mark| found.labels.get(MARK).is_some_and(|found| found == mark)) {
+            true => self.remove_volume(name).await,
+            false => Ok(false),
+        }
     }
 
     /// Removes a name of an image, and the image if it has no other. Says whether it was there. One that a container uses

@@ -33,20 +33,24 @@ pub struct Executed {
 }
 
 impl Docker {
-    /// Runs a program in a container that runs, and hands what it prints to `sink`. A program that takes longer than
+    /// Runs a program in a container that runs, with these variables beside those of the container, and hands what it prints
+    /// to `sink`. A program that takes longer than
     /// `limit` is left behind: it ends when it finds its output closed.
     pub async fn exec(
         &self,
         container: &str,
-        words: &[&str],
+        (environment, words): (&[&str], &[&str]),
         input: Option<&Path>,
         sink: &mut (dyn FnMut(&[u8]) -> Result<(), Failure> + Send),
         limit: Duration,
     ) -> Result<Executed, Failure> {
         let program = words.first().copied().unwrap_or_default();
         let doing = format!("cannot run {program} in the container {container}");
-        let ended =
-            tokio::time::timeout(limit, self.exec_to_end(container, words, input, sink, &doing)).await;
+        let ended = tokio::time::timeout(
+            limit,
+            self.exec_to_end(container, (environment, words), input, sink, &doing),
+        )
+        .await;
         ended.unwrap_or_else(|_| {
             let message = format!("{doing}: it took longer than {} s", limit.as_secs_f64());
             Err(Failure::new(ErrorKind::CommandFailed, message).hint("allow it more with `time_limit`"))
@@ -56,7 +60,7 @@ impl Docker {
     async fn exec_to_end(
         &self,
         container: &str,
-        words: &[&str],
+        (environment, words): (&[&str], &[&str]),
         input: Option<&Path>,
         sink: &mut (dyn FnMut(&[u8]) -> Result<(), Failure> + Send),
         doing: &str,
@@ -71,6 +75,7 @@ impl Docker {
             attach_stdout: Some(true),
             attach_stderr: Some(true),
             cmd: Some(words.to_vec()),
+            env: Some(environment.to_vec()),
             ..Default::default()
         };
         let failed = |error| failure(doing, &error);

@@ -18,14 +18,13 @@ use futures::Stream;
 use store::id::{Nonce, random};
 
 use super::{
+    changes::{HELPER, MARK},
     connection::Docker,
     containers::Container,
     notes::{HeldNote, Note, Notes, Undo},
     problem::failure,
 };
 
-/// Says of a container at the daemon that it is ours.
-const LABEL: &str = "pstore.helper";
 /// What temporary images are called.
 const REPOSITORY: &str = "pstore-temporary";
 /// Where a helper has the volume.
@@ -55,8 +54,10 @@ impl Docker {
     #[crate::boxed]
     pub async fn helper(&self, image: &str, volume: &str, notes: &Notes) -> Result<Helper, Failure> {
         let name = format!("pstore-helper-{}", Nonce::from_bytes(random()));
-        let note =
-            notes.write(Note { host: self.host.clone(), undo: Undo::Container { name: name.clone() } })?;
+        let note = notes.write(Note {
+            host: self.host.clone(),
+            undo: Undo::Container { name: name.clone(), mark: None },
+        })?;
         let helper = Helper { docker: self.clone(), name, volume: volume.to_owned(), note };
         match helper.create(image).await {
             Ok(()) => Ok(helper),
@@ -92,6 +93,14 @@ impl Docker {
     }
 }
 
+impl Docker {
+    /// An image as `docker save` writes it.
+    pub fn save_image(&self, id: &str) -> impl Stream<Item = Result<Bytes, Failure>> + use<> {
+        let stream = self.api.export_image(id);
+        futures::TryStreamExt::map_err(stream, |error| failure("cannot read the image", &error))
+    }
+}
+
 impl Helper {
     /// What the volume's root is called in a stream to [`Self::write`].
     pub const ROOT: &str = "pstore-volume";
@@ -108,7 +117,7 @@ impl Helper {
         let body = ContainerCreateBody {
             image: Some(image.to_owned()),
             cmd: Some(vec!["never-started".to_owned()]),
-            labels: Some(HashMap::from([(LABEL.to_owned(), self.volume.clone())])),
+            labels: Some(HashMap::from([(HELPER.to_owned(), self.volume.clone())])),
             host_config: Some(HostConfig {
                 mounts: Some(vec![mount]),
                 network_mode: Some("none".to_owned()),
@@ -152,6 +161,27 @@ impl Helper {
     }
 }
 
+/// Tells what one command has made at a daemon from what others give the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark(pub(super) String);
+
+impl Mark {
+    /// A mark that nothing has yet.
+    pub fn new() -> Self {
+        Self(Nonce::from_bytes(random()).to_string())
+    }
+
+    /// The label to give.
+    pub fn label(&self) -> (String, String) {
+        (MARK.to_owned(), self.0.clone())
+    }
+
+    /// Whether something that has these labels has the mark.
+    pub fn is_on(&self, labels: &HashMap<String, String>) -> bool {
+        labels.get(MARK) == Some(&self.0)
+    }
+}
+
 /// Something that was made at the daemon, and goes again unless it is kept.
 #[derive(Debug)]
 #[must_use = "it goes unless it is kept"]
@@ -161,9 +191,14 @@ pub struct Provisional {
 }
 
 impl Docker {
-    /// A container of this name is about to be made.
-    pub fn provisional_container(&self, name: &str, notes: &Notes) -> Result<Provisional, Failure> {
-        self.provisional(Undo::Container { name: name.to_owned() }, notes)
+    /// A container of this name and mark is about to be made.
+    pub fn provisional_container(
+        &self,
+        name: &str,
+        mark: &Mark,
+        notes: &Notes,
+    ) -> Result<Provisional, Failure> {
+        self.provisional(Undo::Container { name: name.to_owned(), mark: Some(mark.0.clone()) }, notes)
     }
 
     /// An image of this name is about to be made.
@@ -171,9 +206,9 @@ impl Docker {
         self.provisional(Undo::Image { tag: tag.to_owned() }, notes)
     }
 
-    /// A volume of this name is about to be made.
-    pub fn provisional_volume(&self, name: &str, notes: &Notes) -> Result<Provisional, Failure> {
-        self.provisional(Undo::Volume { name: name.to_owned() }, notes)
+    /// A volume of this name and mark is about to be made.
+    pub fn provisional_volume(&self, name: &str, mark: &Mark, notes: &Notes) -> Result<Provisional, Failure> {
+        self.provisional(Undo::Volume { name: name.to_owned(), mark: Some(mark.0.clone()) }, notes)
     }
 
     fn provisional(&self, undo: Undo, notes: &Notes) -> Result<Provisional, Failure> {
@@ -200,8 +235,7 @@ impl Provisional {
 impl TemporaryImage {
     /// The image as `docker save` writes it.
     pub fn read(&self) -> impl Stream<Item = Result<Bytes, Failure>> + use<> {
-        let stream = self.docker.api.export_image(&self.id);
-        futures::TryStreamExt::map_err(stream, |error| failure("cannot read the image", &error))
+        self.docker.save_image(&self.id)
     }
 
     /// Removes it.

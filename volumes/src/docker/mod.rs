@@ -16,7 +16,7 @@ mod streams;
 pub use connection::Docker;
 pub use containers::{Container, Status, is_name};
 pub use exec::Executed;
-pub use helper::{Helper, Provisional, TemporaryImage};
+pub use helper::{Helper, Mark, Provisional, TemporaryImage};
 pub use local::DaemonRoot;
 pub use notes::Notes;
 pub use problem::failure;

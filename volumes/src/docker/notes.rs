@@ -48,6 +48,9 @@ pub(super) enum Undo {
     Container {
         /// Its name.
         name: String,
+        /// The mark that it has; one of this name that has another is somebody's. A helper has a name of its own, and none.
+        #[serde(default)]
+        mark: Option<String>,
     },
     /// Remove a name of an image, and the image if it has no other.
     Image {
@@ -58,6 +61,9 @@ pub(super) enum Undo {
     Volume {
         /// Its name.
         name: String,
+        /// The mark that it has; one of this name that has another is somebody's.
+        #[serde(default)]
+        mark: Option<String>,
     },
     /// Put a container back into the place of one that was to replace it.
     PutBack {
@@ -67,6 +73,9 @@ pub(super) enum Undo {
         name: String,
         /// Whether it ran.
         found: Status,
+        /// The mark of the other one.
+        #[serde(default)]
+        mark: Option<String>,
     },
 }
 
@@ -153,14 +162,16 @@ impl Notes {
     }
 
     /// Whether a living command has this container at rest, or is about to; the holder of `own` does not count.
-    pub(super) fn is_at_rest(&self, host: &str, container: &str, own: Option<&HeldNote>) -> bool {
+    ///
+    /// A daemon has many addresses, and no two containers have the same id.
+    pub(super) fn is_at_rest(&self, container: &str, own: Option<&HeldNote>) -> bool {
         let others = self.paths().filter(|path| own.is_none_or(|own| *path != own.path));
-        others.filter_map(held_by_another).any(|note| note.host == host && note.undo.rests(container))
+        others.filter_map(held_by_another).any(|note| note.undo.rests(container))
     }
 
-    /// Whether a dead command has left this container at rest, or may have.
-    pub(super) fn is_left(&self, host: &str, container: &str) -> bool {
-        self.paths().filter_map(taken).any(|held| held.note.host == host && held.note.undo.rests(container))
+    /// The notes of dead commands that have left this container at rest, or may have, held by this one from now on.
+    pub(super) fn left_at_rest(&self, container: &str) -> Vec<HeldNote> {
+        self.paths().filter_map(taken).filter(|held| held.note.undo.rests(container)).collect()
     }
 
     fn paths(&self) -> impl Iterator<Item = PathBuf> {
@@ -233,19 +244,19 @@ mod tests {
     fn a_note_is_of_a_living_command_until_that_ends_and_then_the_next_one_takes_it() {
         let folder = tempfile::tempdir().unwrap();
         let notes = Notes { folder: folder.path().to_owned() };
-        assert!(!notes.is_at_rest("here", "1", None));
+        assert!(!notes.is_at_rest("1", None));
         let held = notes.write(note("here", "1")).unwrap();
-        assert!(notes.is_at_rest("here", "1", None));
-        assert!(!notes.is_at_rest("here", "1", Some(&held)), "its own does not count");
-        assert!(!notes.is_at_rest("here", "2", None) && !notes.is_at_rest("there", "1", None));
+        assert!(notes.is_at_rest("1", None));
+        assert!(!notes.is_at_rest("1", Some(&held)), "its own does not count");
+        assert!(!notes.is_at_rest("2", None));
         assert!(notes.left("here").is_empty() && notes.hosts_left().is_empty());
         // As the kernel does when the process ends.
         drop(held);
-        assert!(!notes.is_at_rest("here", "1", None));
+        assert!(!notes.is_at_rest("1", None));
         assert_eq!(notes.hosts_left(), BTreeSet::from(["here".to_owned()]));
         let mut left = notes.left("here");
         assert_eq!(left.iter().map(|held| &held.note).collect::<Vec<_>>(), [&note("here", "1")]);
-        assert!(notes.is_at_rest("here", "1", None), "the command that undoes it works on the container");
+        assert!(notes.is_at_rest("1", None), "the command that undoes it works on the container");
         left.remove(0).remove();
         assert!(notes.left("here").is_empty());
     }

@@ -97,24 +97,22 @@ impl Docker {
             Rest::Pause => None,
             Rest::Stop { seconds } => Some(seconds),
         };
-        if notes.is_at_rest(&self.host, &id, None) {
+        if notes.is_at_rest(&id, None) {
             return Ok(Attempt::Held);
         }
         let undo = Undo::Resume { container: id.clone(), name, found, stop_seconds };
         let note = notes.write(Note { host: self.host.clone(), undo })?;
         // A later command sees this note; an earlier one is seen.
-        if notes.is_at_rest(&self.host, &id, Some(&note)) {
+        if notes.is_at_rest(&id, Some(&note)) {
             note.remove();
             return Ok(Attempt::Held);
         }
         // What a command that has died since left at rest was not found so.
-        if notes.is_left(&self.host, &id) {
+        let left = notes.left_at_rest(&id);
+        if !left.is_empty() {
             note.remove();
-            let (_, failed) = self.settle_left(notes).await;
-            return match failed.into_iter().next() {
-                Some(failure) if notes.is_left(&self.host, &id) => Err(failure),
-                _ => Ok(Attempt::Changed),
-            };
+            self.settle_all(left).await?;
+            return Ok(Attempt::Changed);
         }
         match self.stays(&id, found).await {
             Ok(true) => {}

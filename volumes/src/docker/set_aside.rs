@@ -6,6 +6,7 @@ use store::ErrorKind;
 use super::{
     connection::Docker,
     containers::{Container, Status},
+    helper::Mark,
     notes::{HeldNote, Note, Notes, Undo},
     rest::Rest,
 };
@@ -19,19 +20,25 @@ pub struct SetAside {
 }
 
 impl Docker {
-    /// Stops a container and calls it `aside`, so that another one can have its name.
+    /// Stops a container and calls it `aside`, so that another one, which has the mark `replacement`, can have its name.
     #[crate::boxed]
     pub async fn set_aside(
         &self,
         container: &Container,
         (aside, seconds): (&str, u32),
+        replacement: &Mark,
         notes: &Notes,
     ) -> Result<SetAside, Failure> {
         container.require_stoppable()?;
         let (id, name) = (container.id.clone(), container.name.clone());
-        let undo = Undo::PutBack { container: id.clone(), name: name.clone(), found: container.status };
+        let undo = Undo::PutBack {
+            container: id.clone(),
+            name: name.clone(),
+            found: container.status,
+            mark: Some(replacement.0.clone()),
+        };
         let note = notes.write(Note { host: self.host.clone(), undo })?;
-        if notes.is_at_rest(&self.host, &id, Some(&note)) {
+        if notes.is_at_rest(&id, Some(&note)) {
             note.remove();
             let message = format!("another command of pstore has the container {name} at rest");
             return Err(Failure::new(ErrorKind::LockHeld, message).hint("run this again when that has ended"));

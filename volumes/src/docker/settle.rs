@@ -7,6 +7,7 @@ use engine::failure::Failure;
 use store::ErrorKind;
 
 use super::{
+    changes::Removed,
     connection::Docker,
     containers::Status,
     notes::{HeldNote, Notes, Undo},
@@ -66,6 +67,15 @@ impl Docker {
         (told, failed)
     }
 
+    /// Undoes what these notes say, whatever address they have of this daemon.
+    pub(super) async fn settle_all(&self, left: Vec<HeldNote>) -> Result<(), Failure> {
+        for held in left {
+            self.settle_one(&held).await?;
+            held.remove();
+        }
+        Ok(())
+    }
+
     async fn settle_one(&self, held: &HeldNote) -> Result<Option<String>, Failure> {
         self.await_asked(held).await?;
         self.undo(&held.note.undo).await
@@ -99,35 +109,49 @@ impl Docker {
                 self.bring_back((container, name), *found, stop_seconds.is_some()).await?,
                 format!("{name} is {} again, as an interrupted command had found it", found.word()),
             ),
-            Undo::PutBack { container, name, found } => {
-                self.put_back((container, name), *found).await?;
+            Undo::PutBack { container, name, found, mark } => {
+                self.put_back((container, name), *found, mark.as_deref()).await?;
                 (true, format!("{name} is back, as an interrupted restore had found it"))
             }
-            Undo::Container { name } => (
-                self.remove_container(name).await?,
+            Undo::Container { name, mark } => (
+                self.remove_made_container(name, mark.as_deref()).await? == Removed::Gone,
                 format!("removed {name}, which an interrupted command had made"),
             ),
             Undo::Image { tag } => (
                 self.remove_image(tag).await?,
                 format!("removed the image {tag}, which an interrupted command had made"),
             ),
-            Undo::Volume { name } => (
-                self.remove_volume(name).await?,
+            Undo::Volume { name, mark } => (
+                self.remove_made_volume(name, mark.as_deref()).await?,
                 format!("removed the volume {name}, which an interrupted command had made"),
             ),
         };
         Ok(is_done.then_some(told))
     }
 
-    /// Gives a container its name and state back, whatever has its name now.
-    async fn put_back(&self, (id, name): (&str, &str), found: Status) -> Result<(), Failure> {
+    /// Gives a container its name and state back. What has its name now goes if pstore has made it to replace the container.
+    async fn put_back(
+        &self,
+        (id, name): (&str, &str),
+        found: Status,
+        mark: Option<&str>,
+    ) -> Result<(), Failure> {
         let old = match self.container(id).await {
             Ok(old) => old,
             Err(failure) if failure.kind == ErrorKind::NotFound => return Ok(()),
             Err(failure) => return Err(failure),
         };
         if old.name != name {
-            self.remove_container(name).await?;
+            if self.remove_made_container(name, mark).await? == Removed::NotOurs {
+                let message = format!(
+                    "{} was to be {name} again, as an interrupted restore had found it, and somebody has made another {name}",
+                    old.name
+                );
+                return Err(Failure::new(ErrorKind::InUse, message).hint(format!(
+                    "`docker rename {name} NEW` makes room for the next command; `docker rm {}` gives the old one up",
+                    old.name
+                )));
+            }
             self.rename(id, &old.name, name).await?;
         }
         self.bring_back((id, name), found, true).await.map(drop)

@@ -1,13 +1,16 @@
 //! `containers` reaches the Docker daemon of a project: it brings containers to rest that are services, and finds the
 //! folders of volumes that are Docker's.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use engine::{Engine, failure::Failure};
 use store::ErrorKind;
 
 use super::file::{Project, Service};
-use crate::docker::{Docker, Notes, Rest, Resting, Status, settle_everywhere};
+use crate::docker::{Container, Docker, Notes, Rest, Resting, Status, settle_everywhere};
 
 /// A connection to the daemon of a project.
 #[crate::boxed]
@@ -42,24 +45,43 @@ pub async fn rest(
         Service::Container { container, stop_seconds } => Some((*name, container, *stop_seconds)),
         Service::Process { .. } => None,
     });
-    let (mut at_rest, mut docker) = (Vec::new(), None);
+    let (mut found, mut docker) = (BTreeMap::<String, Found<'_>>::new(), None);
     for (name, container, stop_seconds) in named {
         let docker = match &mut docker {
             Some(docker) => docker,
             absent => absent.insert(connect(project).await?),
         };
+        let container = docker.container(container).await.map_err(|failure| of_service(name, failure))?;
+        // Several services may be one container, which rests once, as the strictest of them wants it.
+        match found.get_mut(&container.id) {
+            Some(other) => other.stop_seconds = other.stop_seconds.max(stop_seconds),
+            None => {
+                found.insert(container.id.clone(), Found { name, container, stop_seconds });
+            }
+        }
+    }
+    // In the order of their ids, whatever a project calls them: of two projects with the same containers none has one that
+    // the other waits for while it waits itself.
+    let (mut at_rest, notes) = (Vec::new(), Notes::of(&engine.settings)?);
+    for Found { name, container, stop_seconds } in found.into_values() {
+        let Some(docker) = &docker else { break };
         let how = stop_seconds.map_or(Rest::Pause, |seconds| Rest::Stop { seconds });
-        let rested = async {
-            let container = docker.container(container).await?;
-            docker.rest(&container, how, &Notes::of(&engine.settings)?, wait).await
-        };
-        let resting = rested.await.map_err(|failure| Failure {
-            message: format!("service {name:?} cannot be brought to rest: {}", failure.message),
-            ..failure
-        })?;
-        at_rest.push(resting);
+        let rested = docker.rest(&container, how, &notes, wait).await;
+        at_rest.push(rested.map_err(|failure| of_service(name, failure))?);
     }
     Ok(at_rest)
+}
+
+/// A container that is a service.
+struct Found<'a> {
+    name: &'a str,
+    container: Container,
+    /// How long it may take to end, if it is stopped and not only paused.
+    stop_seconds: Option<u32>,
+}
+
+fn of_service(name: &str, failure: Failure) -> Failure {
+    Failure { message: format!("service {name:?} cannot be brought to rest: {}", failure.message), ..failure }
 }
 
 /// The name of a container that has not ended, of those that are services. One that is not there has ended.

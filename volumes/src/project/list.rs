@@ -8,7 +8,7 @@ use serde::Serialize;
 use store::{
     ErrorKind,
     id::RecordId,
-    name::{Profile, Tenant},
+    name::{Profile, ProfileName, Tenant},
     ops::read::resolve,
 };
 
@@ -87,12 +87,18 @@ impl Outcome for ProjectShowOutcome {}
 pub async fn list(engine: &Engine, request: &ListRequest) -> Result<ProjectListOutcome, Failure> {
     let project = Project::read(&request.file)?;
     recover::recover(engine, &project).await;
+    states(engine, &project.name).await
+}
+
+/// Lists the saved states of a project of this name, wherever its file is.
+#[crate::boxed]
+pub async fn states(engine: &Engine, name: &ProfileName) -> Result<ProjectListOutcome, Failure> {
     let mut snapshots = Vec::new();
-    match engine.tenant(&project.name.tenant).await {
+    match engine.tenant(&name.tenant).await {
         Err(failure) if failure.kind == ErrorKind::NotFound => {}
         Err(failure) => return Err(failure),
         Ok(tenant) => {
-            let listing = resolve::list(&tenant, &opened::lineage(&project.name)).await?;
+            let listing = resolve::list(&tenant, &opened::lineage(name)).await?;
             for record in listing.records {
                 match opened::metadata(&tenant, &record).await {
                     Ok(metadata) => snapshots.push(state(Saved { record, metadata }, listing.latest)),
@@ -101,8 +107,7 @@ pub async fn list(engine: &Engine, request: &ListRequest) -> Result<ProjectListO
             }
         }
     }
-    let name = project.name;
-    Ok(ProjectListOutcome { tenant_id: name.tenant, project_id: name.profile, snapshots })
+    Ok(ProjectListOutcome { tenant_id: name.tenant.clone(), project_id: name.profile.clone(), snapshots })
 }
 
 /// Shows one saved state.

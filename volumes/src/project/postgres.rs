@@ -164,6 +164,10 @@ pub async fn restore(
             restore_one(&client, dump, &folder.join(&dump.path)).await
         };
         if let Err(failure) = restored.await {
+            // A program in a container outlives the command that has given it up, and would commit.
+            if let Err(problem) = client.end_sessions().await {
+                tracing::warn!(error = problem.message, "what was given up may still be restored");
+            }
             for database in made {
                 let _ = client.ask(None, &format!("DROP DATABASE IF EXISTS \"{database}\"")).await;
             }

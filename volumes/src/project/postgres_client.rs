@@ -6,11 +6,15 @@ use std::{
     fs::{self, File},
     io::{BufWriter, Write},
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use engine::failure::Failure;
-use store::{ErrorKind, error::IoContext};
+use store::{
+    ErrorKind,
+    error::IoContext,
+    id::{Nonce, random},
+};
 use tokio::process::Command;
 
 use super::{containers, file::Project, program, volume::Postgres};
@@ -29,6 +33,8 @@ pub(super) struct Client {
     url: String,
     place: Place,
     limit: Duration,
+    /// What the server takes its programs for.
+    session: String,
 }
 
 /// Where the programs run.
@@ -60,13 +66,13 @@ impl Client {
 
     fn from_here(server: &Postgres, url: &str) -> Self {
         let place = Place::Host { programs: server.programs.clone().or_else(newest) };
-        Self { url: url.to_owned(), place, limit: server.time_limit }
+        Self { url: url.to_owned(), place, limit: server.time_limit, session: session() }
     }
 
     async fn within(project: &Project, server: &Postgres, container: &str) -> Result<Self, Failure> {
         let docker = containers::connect(project).await?;
         let place = Place::Container { docker, container: container.to_owned() };
-        Ok(Self { url: server.url.clone(), place, limit: server.time_limit })
+        Ok(Self { url: server.url.clone(), place, limit: server.time_limit, session: session() })
     }
 
     /// The connection string of the server, or of one of its databases.
@@ -94,6 +100,23 @@ impl Client {
         Ok(self.run("psql", &words).await?.trim_end().to_owned())
     }
 
+    /// Ends what programs of this client that were given up do at the server yet: it would finish that for nobody. Returns when
+    /// nothing of it is left.
+    #[crate::boxed]
+    pub async fn end_sessions(&self) -> Result<(), Failure> {
+        let others = format!("application_name = '{}' AND pid <> pg_backend_pid()", self.session);
+        let end = format!("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {others}");
+        let began = Instant::now();
+        while self.ask(None, &end).await? != "0" {
+            if began.elapsed() >= SESSIONS_END {
+                let message = "the server goes on with what was given up".to_owned();
+                return Err(Failure::new(ErrorKind::InUse, message));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    }
+
     /// Runs a program, and writes what it prints to a new file.
     #[crate::boxed]
     pub async fn write(&self, program: &str, words: &[&str], to: &Path) -> Result<(), Failure> {
@@ -115,7 +138,7 @@ impl Client {
             Place::Host { programs } => {
                 let path = programs.as_ref().map_or_else(|| program.into(), |folder| folder.join(program));
                 let mut command = command(&path);
-                command.args(words);
+                command.args(words).env(SESSION, &self.session);
                 if let Some(input) = input {
                     command.stdin(File::open(input).at("cannot read", input)?);
                 }
@@ -133,7 +156,8 @@ impl Client {
             }
             Place::Container { docker, container } => {
                 let words: Vec<&str> = [program].into_iter().chain(words.iter().copied()).collect();
-                let ended = docker.exec(container, &words, input, sink, self.limit).await?;
+                let session = format!("{SESSION}={}", self.session);
+                let ended = docker.exec(container, (&[session.as_str()], &words), input, sink, self.limit).await?;
                 match ended.code {
                     0 => Ok(()),
                     code => {
@@ -154,6 +178,16 @@ impl Client {
             }
         }
     }
+}
+
+/// The variable by which a server learns what a program calls itself.
+const SESSION: &str = "PGAPPNAME";
+/// How long a server may take to end what it was told to.
+const SESSIONS_END: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+fn session() -> String {
+    format!("pstore-{}", Nonce::from_bytes(random()))
 }
 
 /// How much of what a program prints is kept where that is an answer.

@@ -36,7 +36,7 @@ use super::{
     postgres, recover, save,
     service::{self, Found},
     sqlite, swap,
-    volume::{Postgres, VolumeKind},
+    volume::{Postgres, VolumeKind, has_password},
 };
 
 /// Restores a saved state.
@@ -262,6 +262,12 @@ fn servers<'a>(
     request: &'a RestoreRequest,
 ) -> Result<Vec<RestoredServer<'a>>, Failure> {
     let one = |(name, url): &'a (String, String)| {
+        if has_password(url) {
+            let message = format!(
+                "the server for volume {name:?} is named with a password, which every user of this host could see"
+            );
+            return Err(Failure::usage(message).hint("~/.pgpass is the place for it"));
+        }
         let server = match project.volumes.get(name).map(|volume| &volume.kind) {
             Some(VolumeKind::Postgres(server)) => Some(server),
             _ => None,

@@ -121,10 +121,12 @@ async fn at<T>(
     })
 }
 
-/// Reads a project file, and checks that the places it names are there.
+/// Reads a project file, and checks that the places it names are there. What a dead command has left is undone first: its
+/// services go on, and its folders are in place again, though this command may fail.
 #[crate::boxed]
 pub async fn resolve(engine: &Engine, file: &Path, docker_host: Option<&str>) -> Result<Project, Failure> {
     let mut project = Project::read(file)?.at_docker_host(docker_host);
+    recover::recover(engine, &project).await;
     containers::locate_volumes(&mut project).await?;
     let folders = project
         .volumes

@@ -61,6 +61,11 @@ pub fn find(name: &str, pid_file: &Path) -> Result<Resting, Failure> {
         Failure::usage(format!("{} does not hold the number of a process", pid_file.display()))
     })?;
     let Some((state, began)) = stat(pid) else { return Ok(gone(name)) };
+    if is_above(pid) {
+        // An old number may have become ours. Stopped, nobody would let it go on.
+        let message = format!("{} has the number of pstore itself, or of what runs it", pid_file.display());
+        return Err(Failure::usage(message).hint("remove the file if the service has ended"));
+    }
     let found = match state {
         'T' | 't' => Found::Paused,
         'Z' | 'X' => Found::Stopped,
@@ -120,13 +125,29 @@ fn signal(pid: i32, began: u64, signal: Signal) -> Result<(), String> {
     kill_process(pid, signal).map_err(|error| error.to_string())
 }
 
+/// Whether a process is this one, or one that it descends from.
+fn is_above(pid: i32) -> bool {
+    let mut own = i32::try_from(std::process::id()).ok();
+    while let Some(above) = own.filter(|above| *above > 1) {
+        if above == pid {
+            return true;
+        }
+        own = fields(above).and_then(|fields| fields.get(1)?.parse().ok());
+    }
+    false
+}
+
 /// The state of a process, and when it began.
 fn stat(pid: i32) -> Option<(char, u64)> {
+    let fields = fields(pid)?;
+    Some((fields.first()?.chars().next()?, fields.get(19)?.parse().ok()?))
+}
+
+/// What the kernel says of a process behind its name.
+fn fields(pid: i32) -> Option<Vec<String>> {
     let text = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
-    // The name before it, in brackets, may hold anything.
-    let mut fields = text[text.rfind(')')? + 1..].split_whitespace();
-    let state = fields.next()?.chars().next()?;
-    Some((state, fields.nth(18)?.parse().ok()?))
+    // The name, in brackets, may hold anything.
+    Some(text[text.rfind(')')? + 1..].split_whitespace().map(str::to_owned).collect())
 }
 
 #[cfg(test)]
@@ -168,6 +189,15 @@ mod tests {
         resting.resume().await.unwrap();
         while stat(pid).unwrap().0 == 'T' {
             tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    #[test]
+    fn a_number_that_has_become_ours_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        for own in [std::process::id(), std::os::unix::process::parent_id()] {
+            let refused = find("web", &service(folder.path(), &own.to_string())).unwrap_err();
+            assert!(refused.message.contains("pstore itself"), "{}", refused.message);
         }
     }
 

@@ -187,10 +187,12 @@ impl VolumeTable {
 }
 
 /// Whether a connection string has a password in it.
-fn has_password(url: &str) -> bool {
+pub fn has_password(url: &str) -> bool {
     let authority = url.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
     let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
-    user.contains(':') || url.contains("password=")
+    // A string of words may have spaces beside `=`.
+    let words: String = url.chars().filter(|c| !c.is_whitespace()).collect();
+    user.contains(':') || words.contains("password=")
 }
 
 /// Whether a path leads to something below where it begins.

@@ -144,6 +144,7 @@ impl Adoption {
             quota_bytes: self.quota_bytes,
             threads: self.threads,
             handle: None,
+            carried: Vec::new(),
             judge: self.judge.clone(),
         };
         Ok(import::import(store, request, base, Box::new(stream), progress).await?.record)

@@ -143,6 +143,11 @@ impl SnapshotWriter {
         self.base.as_ref().filter(|_| self.base_tree.is_some())
     }
 
+    /// What the write knows of chunks that are stored already.
+    pub fn dedup_index(&self) -> Arc<DedupIndex> {
+        Arc::clone(&self.known)
+    }
+
     /// Takes content in, on threads that may block.
     pub fn ingest(&self) -> Arc<Ingest> {
         Arc::clone(&self.ingest)

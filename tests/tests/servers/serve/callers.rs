@@ -61,6 +61,17 @@ const TABLE: &[Tried] = &[
     tried("PUT", "P/leases", "", Some("{}"), [403, 400, 400, 400]),
     tried("DELETE", "P/leases", "", Some("{}"), [403, 400, 400, 400]),
     tried("GET", "/v1/tenants/{tenant_id}/stats", "", None, ALL),
+    // The profile has snapshots, and none of a container. This server reaches no Docker.
+    tried("GET", "/v1/container-snapshots/{tenant_id}/{profile_id}", "", None, [404; 4]),
+    tried(
+        "POST",
+        "/v1/container-snapshots/{tenant_id}/{profile_id}",
+        "",
+        Some(r#"{ "container": "web" }"#),
+        [403, 404, 404, 404],
+    ),
+    tried("GET", "/v1/project-snapshots/{tenant_id}/{profile_id}", "", None, [404; 4]),
+    tried("POST", "/v1/project-snapshots/{tenant_id}/{profile_id}", "", Some("{}"), [403, 404, 404, 404]),
 ];
 
 /// A route that names no tenant in its path.

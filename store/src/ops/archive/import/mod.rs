@@ -7,6 +7,7 @@
 //! 3. Only when all of it was read, its digest is the expected one and the tree is sound,
 //!    does the record become live. Until then nothing has happened but some garbage.
 
+mod carry;
 mod inspect;
 mod stream;
 
@@ -30,7 +31,7 @@ use crate::{
         FormatError, Unknown,
         manifest::Manifest,
         record::{Record, Source, State},
-        tree::Entry,
+        tree::{Entry, TreePath},
     },
     id::SnapshotId,
     name::Lineage,
@@ -71,6 +72,17 @@ pub struct Request {
     pub handle: Option<LineageHandle>,
     /// Looks at the databases, which are put aside for it below this directory.
     pub judge: Option<(Arc<dyn Inspector>, PathBuf)>,
+    /// Files of the base that belong to the snapshot as they are; the stream has none of them.
+    pub carried: Vec<Carried>,
+}
+
+/// A file of the base that the new snapshot has, too. The caller knows that its content is the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// Where the base has it.
+    pub from: TreePath,
+    /// Where the snapshot has it.
+    pub path: TreePath,
 }
 
 /// The form of a stream that is taken in.
@@ -124,8 +136,9 @@ pub async fn import(
     // Of a base that cannot be read, the record says nothing either.
     let base = async { Ok(ReadBase::open(store, base).await.if_readable()) };
     let writer = SnapshotWriter::begin(store, parameters, base, Arc::clone(&progress)).await?;
+    let carried = carry::entries(&request.carried, writer.base_tree().as_deref()).await?;
     progress.begin("import", 0, request.manifest.as_ref().map_or(0, |of| of.uncompressed_size_bytes));
-    let mut source = ArchiveSource { store, request: &request, writer };
+    let mut source = ArchiveSource { store, request: &request, writer, carried };
     let imported = source.run(stream, progress).await;
     let imported = source.writer.end(imported).await?;
     Ok(Imported { elapsed: started.elapsed(), ..imported })
@@ -136,12 +149,15 @@ struct ArchiveSource<'a> {
     store: &'a TenantStore,
     request: &'a Request,
     writer: SnapshotWriter,
+    /// What comes from the base.
+    carried: Vec<Entry>,
 }
 
 impl ArchiveSource<'_> {
     async fn run(&mut self, stream: Box<dyn Read + Send>, progress: Arc<dyn Progress>) -> Result<Imported> {
         self.writer.open_first(INDEX_BUDGET_BYTES).await?;
         self.writer.learn_whole_base().await;
+        carry::require_stored(&self.writer, &self.carried).await?;
         let imported = self.take_in(stream, progress).await;
         self.writer.stop_index();
         imported
@@ -169,6 +185,7 @@ impl ArchiveSource<'_> {
             exclusions: request.about.exclusions.clone(),
             judge,
             threads: request.threads,
+            carried: std::mem::take(&mut self.carried),
         };
         let (store, ingest) = (self.store.clone(), self.writer.ingest());
         let base = self.writer.readable_base().cloned();

@@ -42,6 +42,8 @@ pub(super) struct ImportJob {
     /// The inspector, and the directory in which files are put aside for it.
     pub judge: Option<(Arc<dyn Inspector>, PathBuf)>,
     pub threads: usize,
+    /// Files that the stream does not have, and the snapshot has.
+    pub carried: Vec<Entry>,
 }
 
 /// The result of reading a stream.
@@ -121,6 +123,9 @@ impl ImportJob {
                 members.fill(&path, extents);
                 progress.tick(Tick { files: 1, ..Tick::default() });
             }
+        }
+        for entry in &self.carried {
+            members.carry(entry)?;
         }
         Ok(members)
     }

@@ -1,0 +1,126 @@
+//! These tests store containers through a server, as an agent's framework does.
+
+use std::fs;
+
+use serde_json::json;
+use tests::served::{Served, Tokens};
+
+use crate::{
+    containers_snapshot::Scene,
+    shop::{ALL, Shop},
+};
+
+const PATH: &str = "/v1/container-snapshots/acme/web";
+
+#[test]
+fn what_happens_to_a_run_stores_the_containers_of_its_tenant_and_no_others() {
+    let scene = Scene::new();
+    let tokens = Tokens::new(scene.folder.path());
+    let (run, other) = (tokens.add(&scene.host, "acme", "run"), tokens.add(&scene.host, "other", "run"));
+    let address = scene.daemon.address();
+    let served = Served::start_with(&scene.host, &tokens.path, &["--containers", &address]);
+    let post = |path: &str, secret: &str, body: serde_json::Value| {
+        served.call(&format!("POST {path}"), Some(secret), Some(&body))
+    };
+    scene.run("web", &["--label", "pstore.tenant=acme"]);
+    scene.run("private", &[]);
+    scene.daemon.sh("web", "echo hello > /data/file");
+    let body = json!({ "container": "web", "trigger": "before_action", "run_id": "run-7", "labels": { "task": "checkout" } });
+    let stored = post(PATH, &run, body).expect(200);
+    assert_eq!((&stored["outcome"], &stored["trigger"]), (&"stored".into(), &"before_action".into()));
+    assert_eq!(scene.daemon.state("web"), "running");
+    let listed = served.call(&format!("GET {PATH}"), Some(&run), None).expect(200);
+    assert_eq!(listed["snapshots"][0]["labels"]["run_id"], "run-7");
+    assert_eq!(listed["snapshots"][0]["labels"]["task"], "checkout");
+
+    // Whose container it is, its label says: a token of another tenant does not reach it, whatever it calls the snapshots.
+    for (path, secret, container) in [
+        ("/v1/container-snapshots/other/web", &other, "web"),
+        (PATH, &run, "private"),
+        (PATH, &run, "nobody"),
+    ] {
+        post(path, secret, json!({ "container": container })).refused(404, "not_found");
+    }
+    post(PATH, &other, json!({ "container": "web" })).refused(403, "denied");
+    // A run goes on without its snapshot if it says so.
+    let failed = post(PATH, &run, json!({ "container": "nobody", "fail_open": true })).expect(200);
+    assert_eq!(failed["outcome"], "failed");
+    assert!(failed["problem"].as_str().unwrap().contains("nobody"), "{failed}");
+    post(PATH, &run, json!({ "container": "web", "time_limit": 0 })).refused(400, "invalid_input");
+    // Somebody else has the lock of the container's snapshots.
+    scene.host.succeed(["lock", "acquire", "acme/web", "--chrome-major", "65533"]);
+    post(PATH, &run, json!({ "container": "web" })).refused(409, "lock_held");
+    assert_eq!(scene.daemon.state("web"), "running");
+    assert_eq!(scene.daemon.containers(), ["private", "web"]);
+    drop(served);
+    // A server that was not told of a daemon stores none.
+    let served = Served::start(&scene.host, &tokens.path);
+    let reply = served.call(&format!("POST {PATH}"), Some(&run), Some(&json!({ "container": "web" })));
+    assert!(reply.text().contains("--containers"), "{reply:#?}");
+}
+
+#[test]
+fn a_container_goes_on_though_the_caller_has_left() {
+    let scene = Scene::new();
+    let tokens = Tokens::new(scene.folder.path());
+    let run = tokens.add(&scene.host, "acme", "run");
+    let address = scene.daemon.address();
+    let served = Served::start_with(&scene.host, &tokens.path, &["--containers", &address]);
+    scene.run("web", &["--label", "pstore.tenant=acme"]);
+    scene.daemon.sh("web", "dd if=/dev/urandom of=/data/large bs=1M count=40 2>/dev/null");
+    let body = json!({ "container": "web" }).to_string();
+    let request = tests::served::request(&format!("POST {PATH}"), Some(&run), Some(&body));
+    std::thread::scope(|scope| {
+        scope.spawn(|| served.send_and_leave(&request, std::time::Duration::from_millis(100)));
+        scene.await_pause("web");
+    });
+    let listed = || served.call(&format!("GET {PATH}"), Some(&run), None);
+    while listed().status != 200 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(scene.daemon.state("web"), "running");
+    assert_eq!(scene.daemon.containers(), ["web"]);
+}
+
+#[test]
+fn a_project_is_saved_for_callers_of_its_tenant() {
+    let shop = Shop::new(ALL);
+    let web = shop.web();
+    let tokens = Tokens::new(&shop.path(""));
+    let (run, other) = (tokens.add(&shop.host, "acme", "run"), tokens.add(&shop.host, "other", "run"));
+    let projects = shop.path("projects");
+    for tenant in ["acme", "other"] {
+        fs::create_dir_all(projects.join(tenant)).unwrap();
+    }
+    // In the directory of its tenant it says where its state is from there.
+    let text = fs::read_to_string(shop.file()).unwrap().replace("\"current\"", "\"../../current\"");
+    fs::write(projects.join("acme/shop.toml"), &text).unwrap();
+    // The file says another name than it has.
+    fs::write(projects.join("other/shop.toml"), &text).unwrap();
+    let more = ["--projects", projects.to_str().unwrap()];
+    let served = Served::start_with(&shop.host, &tokens.path, &more);
+    let path = "/v1/project-snapshots/acme/shop";
+    let post = |path: &str, secret: &str, body: serde_json::Value| {
+        served.call(&format!("POST {path}"), Some(secret), Some(&body))
+    };
+    served.call(&format!("GET {path}"), Some(&run), None).refused(404, "not_found");
+    let body = json!({ "reason": "before-upgrade", "labels": { "ticket": "42" } });
+    let saved = post(path, &run, body).expect(200);
+    assert_eq!(saved["snapshot"]["reason"], "before-upgrade");
+    assert_ne!(web.state(), 'T');
+    let listed = served.call(&format!("GET {path}"), Some(&run), None).expect(200);
+    assert_eq!(listed["snapshots"][0]["labels"]["ticket"], "42");
+    assert_eq!(listed["snapshots"], json!(shop.states()));
+
+    post("/v1/project-snapshots/other/shop", &other, json!({})).refused(404, "not_found");
+    post("/v1/project-snapshots/acme/nothing", &run, json!({})).refused(404, "not_found");
+    post("/v1/project-snapshots/acme/..%2fother%2fshop", &run, json!({})).refused(400, "invalid_input");
+    post(path, &other, json!({})).refused(403, "denied");
+    post(path, &run, json!({ "reason": "before-restore" })).refused(400, "invalid_input");
+    post(path, &run, json!({ "wait": 61 })).refused(400, "invalid_input");
+    post(path, &run, json!({ "file": "/etc/passwd" })).refused(400, "invalid_input");
+    // Somebody else works on it.
+    shop.host.succeed(["lock", "acquire", "acme/shop", "--chrome-major", "65534"]);
+    post(path, &run, json!({})).refused(409, "lock_held");
+    assert_eq!(shop.states().len(), 1);
+}
