@@ -12,7 +12,10 @@ use store::{
     bucket::{Access, Bucket, LocalBucket, Recorder, Verb},
     content::{chunk::Piece, snapshot_tree::SnapshotTree},
     format::tree::{Entry, Kind, TreePath},
-    ops::read::{browse, open::Opened},
+    ops::read::{
+        browse::{self, Listing},
+        open::Opened,
+    },
 };
 use tests::{forge::Forge, store_fixture::StoreFixture, tree::noise};
 
@@ -136,8 +139,11 @@ async fn a_root_without_spans_is_read_too() {
     let tree = SnapshotTree::by_need(&fixture.store, &forge.record).await.unwrap();
     assert_same(&tree, &opened).await;
     let path = TreePath::new("many/linked").unwrap();
-    let listed = browse::list(&fixture.store, &forge.record, &path, false).await.unwrap().unwrap();
-    assert_eq!(listed.file(&listed.entries[0]).unwrap().size(), (RUNS - 1) * (64 << 10) + 100);
+    let mut listing = Listing::open(&fixture.store, &forge.record, &path, false).await.unwrap().unwrap();
+    let listed = listing.next().await.unwrap().unwrap();
+    assert_eq!(listed[0].file().unwrap().size(), (RUNS - 1) * (64 << 10) + 100);
+    assert!(listing.next().await.unwrap().is_none());
+    listing.close().await;
     // What is written on top of it has spans.
     fs::write(profile.join("new"), b"new").unwrap();
     fixture.snapshot(&profile).await.unwrap();

@@ -18,7 +18,7 @@ pub mod stream;
 mod windows;
 
 pub use links::Links;
-pub use listing::{Child, ChildKind};
+pub use listing::{Below, Child, ChildKind, Children};
 pub use now::Absent;
 pub use segments::Follow;
 

@@ -92,7 +92,7 @@ impl SnapshotTree {
         let mut walk = Walk::new(self, directory, child);
         while let Some(at) = walk.at {
             let part = self.part_now(at).map_err(|_| Absent::Names(directory.clone()))?;
-            walk.take(at, &part);
+            walk.take(self, at, &part);
         }
         Ok(Arc::new(walk.found))
     }

@@ -23,7 +23,7 @@ use crate::{
         TenantStore,
         chunk::Piece,
         snapshot_tree::{
-            SnapshotTree, TreeFile,
+            Below, Children, SnapshotTree, TreeFile,
             stream::{LocatedEntry, TreeStream},
         },
         workers::blocking,
@@ -84,55 +84,88 @@ async fn tell(tree: Arc<SnapshotTree>, mut each: impl FnMut(&Entry, Option<&Entr
 }
 
 /// A directory of a snapshot, or all below it; of anything else, that alone. Only the part of the tree that has
-/// them is read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// them is read, segment by segment, and no more entries are held than one segment has. The snapshot is pinned until the
+/// listing is closed; the pin of one that is dropped instead expires.
+#[derive(Debug)]
 pub struct Listing {
-    /// The entries, in order; of all below a directory, files without their extents.
-    pub entries: Vec<Entry>,
-    /// For each hard link among them, the file behind it.
-    behind: HashMap<TreePath, Entry>,
+    tree: Arc<SnapshotTree>,
+    kept: Option<Kept>,
+    rest: Rest,
+}
+
+/// What was not listed yet.
+#[derive(Debug)]
+enum Rest {
+    Named(Option<Entry>),
+    Children(Children),
+    Below(Below),
+}
+
+/// One entry of a listing; files may lack their extents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedEntry {
+    /// The entry.
+    pub entry: Entry,
+    /// Of a hard link, the file behind it.
+    behind: Option<Entry>,
+}
+
+impl ListedEntry {
+    /// The file behind it: a hard link's is the one it links to.
+    pub fn file(&self) -> Option<&Entry> {
+        match self.entry.kind {
+            Kind::File { .. } => Some(&self.entry),
+            _ => self.behind.as_ref(),
+        }
+    }
 }
 
 impl Listing {
-    /// The file behind one of the entries: a hard link's is the one it links to.
-    pub fn file<'a>(&'a self, entry: &'a Entry) -> Option<&'a Entry> {
-        match entry.kind {
-            Kind::File { .. } => Some(entry),
-            _ => self.behind.get(&entry.path),
-        }
+    /// Of what is at this path; `None` if there is nothing.
+    pub async fn open(
+        store: &TenantStore,
+        record: &Record,
+        path: &TreePath,
+        is_recursive: bool,
+    ) -> Result<Option<Self>> {
+        let (kept, (_, tree)) = kept_tree(store, record).await?;
+        let rest = match tree.entry(path).await {
+            Ok(Some(named)) => match (&named.kind, is_recursive) {
+                (Kind::Directory, true) => Rest::Below(Below::of(&tree, path)),
+                (Kind::Directory, false) => Rest::Children(Children::of(&tree, path)),
+                _ => Rest::Named(Some(named)),
+            },
+            missing => {
+                release(kept).await;
+                return missing.map(|_| None);
+            }
+        };
+        Ok(Some(Self { tree, kept, rest }))
     }
-}
 
-/// Lists a directory of a snapshot; `None` if there is no such path.
-pub async fn list(
-    store: &TenantStore,
-    record: &Record,
-    path: &TreePath,
-    is_recursive: bool,
-) -> Result<Option<Listing>> {
-    let (kept, (_, tree)) = kept_tree(store, record).await?;
-    let listed = listing(&tree, path, is_recursive).await;
-    release(kept).await;
-    listed
-}
-
-async fn listing(tree: &SnapshotTree, path: &TreePath, is_recursive: bool) -> Result<Option<Listing>> {
-    let Some(named) = tree.entry(path).await? else { return Ok(None) };
-    let mut entries = Vec::new();
-    match (&named.kind, is_recursive) {
-        (Kind::Directory, true) => tree.below(path, |entry| entries.push(without_content(entry))).await?,
-        (Kind::Directory, false) => entries = tree.children(path).await?,
-        _ => entries.push(named),
-    }
-    let mut behind = HashMap::new();
-    for entry in &entries {
-        if matches!(entry.kind, Kind::HardLink { .. })
-            && let Some(file) = tree.behind(entry).await?
-        {
-            behind.insert(entry.path.clone(), file);
+    /// The next entries, in order; `None` after the last ones.
+    pub async fn next(&mut self) -> Result<Option<Vec<ListedEntry>>> {
+        let found = match &mut self.rest {
+            Rest::Named(named) => named.take().map(|named| vec![named]),
+            Rest::Children(children) => children.next().await?,
+            Rest::Below(below) => below.next().await?,
+        };
+        let Some(found) = found else { return Ok(None) };
+        let mut listed = Vec::with_capacity(found.len());
+        for entry in found {
+            let behind = match entry.kind {
+                Kind::HardLink { .. } => self.tree.behind(&entry).await?,
+                _ => None,
+            };
+            listed.push(ListedEntry { entry, behind });
         }
+        Ok(Some(listed))
     }
-    Ok(Some(Listing { entries, behind }))
+
+    /// Lets the snapshot go.
+    pub async fn close(self) {
+        release(self.kept).await;
+    }
 }
 
 /// What lies at a path and below it, in order, after the directories on the way to it; without a path, everything. Hard links
