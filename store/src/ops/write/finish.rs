@@ -8,7 +8,7 @@ use crate::{
     catalog::{clock, lock::Hold, pointer::VerifiedFlip},
     content::{
         chunk_fetcher::startup::StartupRanges,
-        damage::DamagedFrames,
+        damage::{DamagedFrames, Marking},
         meta::{Fresh, NewMetadata, NewTree},
         snapshot_tree::SnapshotTree,
         unfinished::{self, TakenOver},
@@ -104,7 +104,14 @@ impl SnapshotWriter {
         let complete = |record: &mut Record| {
             record.content = Some(content);
             record.damage = inherited.and_then(|(entries, locations)| {
-                self.known.lost().mark(record, &entries, &locations, clock::unix_ms())
+                let (lost, mut locations) = (self.known.lost(), &locations[..]);
+                let mut marking = Marking::of(&lost);
+                for entry in &entries {
+                    let (own, rest) = locations.split_at(entry.chunks().count().min(locations.len()));
+                    marking.add(entry, own);
+                    locations = rest;
+                }
+                marking.end(record, clock::unix_ms())
             });
             record.counts.chunks = chunks;
             record.counts.stored_bytes = durable.stored_bytes;

@@ -84,7 +84,7 @@ impl<'a> DirectorySource<'a> {
         let is_judged = |base: &Record| base.health.as_ref().is_some_and(Health::is_verdict);
         let wants_changed = request.examiner.is_some() && writer.readable_base().is_some_and(is_judged);
         let mut base_parts = BaseParts::default();
-        base_parts.learn_touched(store, &writer, &plan).await?;
+        base_parts.learn_touched(&writer, &plan).await?;
         Ok(Self {
             capture,
             first_reads: first_reads(&writer).await,
