@@ -3,7 +3,7 @@
 //! The snapshot is pinned while it is read. Of its content only the requested parts are fetched.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     io::{self, Write},
     path::PathBuf,
     sync::Arc,
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::{
     locate::followed,
-    open::{self, Kept, check_tree_size, kept_tree, release},
+    open::{Kept, check_tree_size, kept_tree, release},
 };
 use crate::{
     Error, Result,
@@ -32,7 +32,7 @@ use crate::{
     format::{
         record::Record,
         segment::covered,
-        tree::{Entry, Extent, Kind, TreePath},
+        tree::{Entry, Extent, Kind, Linked, TreePath},
     },
     ops::archive::export::chunk_stream::{self, Window},
 };
@@ -42,11 +42,32 @@ const WINDOWS_WAITING: usize = 1;
 /// How much of a hole is written at a time.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// All names of a snapshot, in order.
-pub async fn entries(store: &TenantStore, record: &Record) -> Result<Vec<Entry>> {
-    let (kept, opened) = open::kept(store, record, Rules::ALL).await?;
+/// The entries of a snapshot at some paths, files with all their extents. Only the parts of the tree that have them are read.
+pub async fn named(
+    store: &TenantStore,
+    record: &Record,
+    paths: impl IntoIterator<Item = TreePath>,
+) -> Result<BTreeMap<TreePath, Entry>> {
+    let (kept, (_, tree)) = kept_tree(store, record).await?;
+    let found = at_paths(&tree, paths).await;
     release(kept).await;
-    Ok(opened.entries)
+    found
+}
+
+async fn at_paths(
+    tree: &SnapshotTree,
+    paths: impl IntoIterator<Item = TreePath>,
+) -> Result<BTreeMap<TreePath, Entry>> {
+    let mut found = BTreeMap::new();
+    for path in paths {
+        let Some(entry) = tree.entry(&path).await? else { continue };
+        let file = match entry.kind {
+            Kind::File { .. } => tree.file(&path).await?.map(|file| file.entry),
+            _ => None,
+        };
+        found.insert(path, file.unwrap_or(entry));
+    }
+    Ok(found)
 }
 
 /// Tells `each` every entry of a snapshot, in order, with the file behind it: a hard link's is the one it links to. Of the
@@ -168,17 +189,70 @@ impl Listing {
     }
 }
 
-/// What lies at a path and below it, in order, after the directories on the way to it; without a path, everything. Hard links
+/// What lies at a path and below it, in order, after the directories on the way to it. Hard links
 /// are the files behind them, and files have all their extents. Only the part of the tree that has these is read.
-pub async fn part(store: &TenantStore, record: &Record, top: Option<&TreePath>) -> Result<Vec<Entry>> {
+pub async fn part(store: &TenantStore, record: &Record, top: &TreePath) -> Result<Vec<Entry>> {
     let (kept, (record, tree)) = kept_tree(store, record).await?;
-    let found = match (check_tree_size(&record, &tree), top) {
-        (Err(error), _) => Err(error),
-        (Ok(()), Some(top)) => part_below(&tree, top).await,
-        (Ok(()), None) => every_entry(tree).await,
+    let found = match check_tree_size(&record, &tree) {
+        Ok(()) => part_below(&tree, top).await,
+        Err(error) => Err(error),
     };
     release(kept).await;
     found
+}
+
+/// All entries of a snapshot as a stream: hard links are the files behind them, and files have all their extents. The
+/// snapshot is pinned until the stream is closed; the pin of one that is dropped instead expires.
+#[derive(Debug)]
+pub struct WholeTree {
+    stream: TreeStream,
+    kept: Option<Kept>,
+    linked: Arc<Linked>,
+    /// The files that hard links lead to, as far as they have come.
+    behind: HashMap<TreePath, Entry>,
+}
+
+impl WholeTree {
+    /// Begins at the root.
+    pub async fn open(store: &TenantStore, record: &Record) -> Result<Self> {
+        let (kept, (record, tree)) = kept_tree(store, record).await?;
+        let begun = match check_tree_size(&record, &tree) {
+            Ok(()) => TreeStream::new(tree).await,
+            Err(error) => Err(error),
+        };
+        match begun {
+            Ok(stream) => Ok(Self { linked: stream.linked(), stream, kept, behind: HashMap::new() }),
+            Err(error) => {
+                release(kept).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The next entries, in order; `None` after the last ones.
+    pub async fn next(&mut self) -> Result<Option<Vec<Entry>>> {
+        let Some(entries) = self.stream.next().await? else { return Ok(None) };
+        let mut found = Vec::with_capacity(entries.len());
+        for LocatedEntry { entry, .. } in entries {
+            if self.linked.holds(&entry.path) {
+                self.behind.insert(entry.path.clone(), entry.clone());
+            }
+            let file = match &entry.kind {
+                Kind::HardLink { target } => self.behind.get(target).cloned(),
+                _ => None,
+            };
+            found.push(match file {
+                Some(file) => Entry { path: entry.path, ..file },
+                None => entry,
+            });
+        }
+        Ok(Some(found))
+    }
+
+    /// Lets the snapshot go.
+    pub async fn close(self) {
+        release(self.kept).await;
+    }
 }
 
 async fn part_below(tree: &SnapshotTree, top: &TreePath) -> Result<Vec<Entry>> {
@@ -203,27 +277,6 @@ async fn part_below(tree: &SnapshotTree, top: &TreePath) -> Result<Vec<Entry>> {
         };
         if let Some(file) = tree.file(behind).await? {
             *entry = Entry { path: entry.path.clone(), ..file.entry };
-        }
-    }
-    Ok(found)
-}
-
-async fn every_entry(tree: Arc<SnapshotTree>) -> Result<Vec<Entry>> {
-    let mut stream = TreeStream::new(tree).await?;
-    let (linked, mut behind, mut found) = (stream.linked(), HashMap::new(), Vec::new());
-    while let Some(entries) = stream.next().await? {
-        for LocatedEntry { entry, .. } in entries {
-            if linked.holds(&entry.path) {
-                behind.insert(entry.path.clone(), entry.clone());
-            }
-            let file = match &entry.kind {
-                Kind::HardLink { target } => behind.get(target).cloned(),
-                _ => None,
-            };
-            found.push(match file {
-                Some(file) => Entry { path: entry.path, ..file },
-                None => entry,
-            });
         }
     }
     Ok(found)
