@@ -42,6 +42,27 @@ const WINDOWS_WAITING: usize = 1;
 /// How much of a hole is written at a time.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
+/// A tree that is read by need while its snapshot is pinned. The pin of one that is dropped instead of closed expires.
+#[derive(Debug)]
+pub struct PinnedTree {
+    /// The tree.
+    pub tree: Arc<SnapshotTree>,
+    kept: Option<Kept>,
+}
+
+impl PinnedTree {
+    /// Pins a snapshot.
+    pub async fn open(store: &TenantStore, record: &Record) -> Result<Self> {
+        let (kept, (_, tree)) = kept_tree(store, record).await?;
+        Ok(Self { tree, kept })
+    }
+
+    /// Lets the snapshot go.
+    pub async fn close(self) {
+        release(self.kept).await;
+    }
+}
+
 /// The entries of a snapshot at some paths, files with all their extents. Only the parts of the tree that have them are read.
 pub async fn named(
     store: &TenantStore,
