@@ -295,8 +295,8 @@ impl Mounted {
         let size = self.ask(|fs| fs.attributes(ino)).unwrap().size;
         let plan = self.ask(|fs| fs.plan(ino, None, 0, size as u32)).unwrap();
         match self.fs.read_now(&plan) {
-            Some(read) => read.unwrap(),
-            None => self.fs.read_later(plan).await.unwrap(),
+            Reading::Done(read) => read.unwrap(),
+            Reading::Waiting(found) => self.fs.read_later(plan, found).await.unwrap(),
         }
     }
 

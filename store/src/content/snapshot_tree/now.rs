@@ -64,19 +64,6 @@ impl SnapshotTree {
         Ok(part.tree.entries.get((ordinal - self.before[at]) as usize).cloned())
     }
 
-    /// The regular file at a path, if that is known now.
-    pub fn file_now(&self, path: &TreePath) -> Now<Option<Arc<TreeFile>>> {
-        if let Some(file) = self.files.get(path) {
-            return Ok(Some(file));
-        }
-        let Some(at) = self.segment_of(path.as_bytes()) else { return Ok(None) };
-        let part = self.part_now(at)?;
-        let Ok(place) = part.tree.entries.binary_search_by(|entry| entry.path.cmp(path)) else {
-            return Ok(None);
-        };
-        self.file_of(&part, place)
-    }
-
     /// The entry with so many before it and, if it is a regular file, that file: from one look at its segment.
     pub fn whole_now(&self, ordinal: u64) -> Now<Option<(Entry, Option<Arc<TreeFile>>)>> {
         let Some(at) = self.segment_at(ordinal) else { return Ok(None) };
