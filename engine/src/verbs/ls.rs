@@ -62,12 +62,14 @@ pub struct LsStream {
 
 impl LsStream {
     /// The next entries, in order; `None` after the last ones.
+    #[crate::boxed]
     pub async fn next(&mut self) -> Result<Option<Vec<EntryFields>>, Failure> {
         let listed = self.listing.next().await?;
         Ok(listed.map(|listed| listed.iter().map(|one| EntryFields::of(&one.entry, one.file())).collect()))
     }
 
     /// Lets the snapshot go. One that is dropped instead is kept for a while.
+    #[crate::boxed]
     pub async fn close(self) {
         self.listing.close().await;
     }
@@ -92,6 +94,7 @@ impl Engine {
     }
 
     /// Lists entries of a snapshot as they are read: no more of them is held than one segment of the tree has.
+    #[crate::boxed]
     pub async fn ls_stream(&self, request: &LsRequest) -> Result<LsStream, Failure> {
         let (reference, path) = (request.snapshot.reference()?, contents::path(&request.path)?);
         let (tenant, lineage) = self.lineage_to_judge(&request.snapshot.lineage()).await?;

@@ -86,8 +86,8 @@ impl MovedTree {
         let tables = self.next_tables(store, &moved, &is_emptied).await?;
         let segments = || self.root.segments.iter().zip(&tables);
         let has_moved = segments().any(|(segment, table)| table.id != segment.table.id);
-        let mut packs = self.root.blobs().map(|blob| blob.pack).chain([root_in]);
-        if !has_moved && !packs.any(|pack| is_emptied(&pack)) {
+        let has_emptied = is_emptied(&root_in) || self.root.blobs().any(|blob| is_emptied(&blob.pack));
+        if !has_moved && !has_emptied {
             return Ok(None);
         }
         let wanted: HashSet<ChunkId> =

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, thread, time::Duration};
 
-use store::format::tree::Entry;
+use store::format::{layout, tree::Entry};
 use tests::{
     binary::{self, Ended, Host, Running},
     forge::{
@@ -154,9 +154,13 @@ fn readers(files: u64) -> Vec<(&'static str, u64)> {
     let (source, store) = (dir.path().join("source"), dir.path().join("store"));
     let host = Host::local(&dir.path().join("home"), &store);
     fs::create_dir(&source).unwrap();
+    // One that is in a pack of data.
+    fs::write(source.join("y"), noise(100_000, 1)).unwrap();
     let mut entries = small_files(files);
     let first = host.snapshot(&source, "acme/alice");
-    Forge::of(&store, "acme/alice/131").write_spanned(&entries);
+    let mut forge = Forge::of(&store, "acme/alice/131");
+    entries.extend(forge.entries.iter().filter(|entry| !entry.path.is_root()).cloned());
+    forge.write_spanned(&entries);
     fs::write(source.join("x"), "x").unwrap();
     host.snapshot(&source, "acme/alice");
     let at = entries.len() / 2;
@@ -164,10 +168,12 @@ fn readers(files: u64) -> Vec<(&'static str, u64)> {
     let mut forge = Forge::of(&store, "acme/alice/131");
     forge.write_spanned(&entries);
     drop(entries);
+    let data = forge.path(layout::pack(&forge.lineage.name.tenant, forge.locations[0].pack).as_str());
+    drop(forge);
     let reader = Host::local(&dir.path().join("another home"), &store);
     let (out, archives) = (dir.path().join("out"), dir.path().join("archives"));
     let before = format!("acme/alice@{}", first["record"].as_str().unwrap());
-    let commands: [(&'static str, Vec<&str>); 6] = [
+    let commands: [(&'static str, Vec<&str>); 8] = [
         ("restore", vec!["restore", "acme/alice", out.to_str().unwrap()]),
         // Compressed anew, an archive takes what its compressor takes.
         ("export", vec!["export", "acme/alice", "--splice", "-o", archives.to_str().unwrap()]),
@@ -175,11 +181,17 @@ fn readers(files: u64) -> Vec<(&'static str, u64)> {
         ("diff", vec!["diff", &before]),
         ("diff --profile", vec!["diff", &before, "--profile"]),
         ("find", vec!["find", "acme/alice", "nothing like it"]),
+        ("ls", vec!["ls", "acme/alice", "-R"]),
+        ("verify --repair", vec!["verify", "acme/alice", "--repair"]),
     ];
     let peaks = commands.map(|(name, command)| {
+        if name == "verify --repair" {
+            // There is no other copy of it: what needs it is found, and marked.
+            fs::remove_file(&data).unwrap();
+        }
         let (peak, ended) = watched_to_the_end(reader.start(command));
         // No index has what was put into the store like this.
-        let expected: &[i32] = if name == "verify" { &[0, DAMAGED] } else { &[0] };
+        let expected: &[i32] = if name.starts_with("verify") { &[0, DAMAGED] } else { &[0] };
         assert!(ended.code.is_some_and(|code| expected.contains(&code)), "{name}: {ended:#?}");
         (name, peak)
     });

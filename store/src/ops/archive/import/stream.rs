@@ -18,7 +18,7 @@ use crate::{
         reader::{Limits, Reader, What},
     },
     content::ingest::{Cutter, Feed, Ingest},
-    error::IoContext,
+    error::{IoContext, ReadFault},
     format::{
         manifest::Manifest,
         record::Record,
@@ -141,12 +141,14 @@ impl ImportJob {
         let mut tee = Tee { content: head.as_slice().chain(content), aside };
         // An error of the stream passes through two hands that know nothing about it.
         let mut failed = None;
-        let extents = feed.file(|cutter| match cut(cutter, &mut tee, size, holes) {
-            Ok(cut) => cut,
-            Err(error) => {
-                failed = Some(error);
-                Err(Error::Interrupted)
-            }
+        let extents = feed.file(|cutter| {
+            cut(cutter, &mut tee, size, holes).map_err(|fault| match fault {
+                ReadFault::Taker(error) => error,
+                ReadFault::Source(error) => {
+                    failed = Some(error);
+                    Error::Interrupted
+                }
+            })
         });
         match failed {
             Some(error) => Err(Problem::Read(error)),
@@ -231,17 +233,15 @@ fn cut(
     file: &mut impl io::Read,
     size: u64,
     holes: &[(u64, u64)],
-) -> io::Result<Result<()>> {
+) -> Result<(), ReadFault> {
     let mut at = 0;
     for (offset, len) in holes.iter().copied().filter(|(offset, len)| offset + len <= size) {
-        let cut = cutter.read_from(file, offset - at)?;
+        cutter.read_from(file, offset - at)?;
         skip_zeros(file, len)?;
-        if let Err(error) = cut.and_then(|_| cutter.hole(len)) {
-            return Ok(Err(error));
-        }
+        cutter.hole(len)?;
         at = offset + len;
     }
-    Ok(cutter.read_from(file, size - at)?.map(drop))
+    cutter.read_from(file, size - at).map(drop)
 }
 
 /// Skips a hole of the archive. It is a hole only if it holds nothing but zeros.
