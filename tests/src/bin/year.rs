@@ -193,8 +193,7 @@ impl Year {
         let committed = commit::commit(
             &host.store,
             request,
-            tree,
-            files,
+            (tree, files),
             Some(base),
             Some(&hold),
             async |_| Ok(()),

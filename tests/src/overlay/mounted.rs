@@ -254,8 +254,7 @@ impl Mounted {
         let (report, stored) = commit::commit(
             &self.fixture.store,
             commit_request(&self.fixture.lineage, Path::new("/mnt")),
-            changes,
-            files,
+            (changes, files),
             self.base.clone(),
             None,
             async |_| Ok(()),

@@ -66,7 +66,7 @@ async fn commit_without(
         };
         let (files, silent) = (Arc::new(NoFiles), Arc::new(Silent));
         let committed =
-            commit::commit(&fixture.store, request, tree, files, Some(on), Some(&hold), intend, silent);
+            commit::commit(&fixture.store, request, (tree, files), Some(on), Some(&hold), intend, silent);
         match committed.await {
             Err(Error::WriteRevoked { .. }) if trusts_base => {
                 assert_eq!(fixture.current().await.unwrap().record, base.record.record);
@@ -210,8 +210,7 @@ async fn commit_rewritten(fixture: &StoreFixture, base: commit::Base, source: &P
     let committed = commit::commit(
         &fixture.store,
         request,
-        tree,
-        files,
+        (tree, files),
         Some(base),
         Some(&hold),
         intend,

@@ -151,8 +151,7 @@ async fn commit(fixture: &StoreFixture) -> Result<()> {
     commit::commit(
         &fixture.store,
         wanted,
-        tree,
-        Arc::new(Changed),
+        (tree, Arc::new(Changed)),
         base,
         Some(&hold),
         intend,
