@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use bytes::Bytes;
-
-use super::{Fresh, MAX_GAP, MAX_META_PACKS};
+use super::{MAX_GAP, MAX_META_PACKS};
 use crate::{
     Error, Result,
     content::{
@@ -16,45 +14,11 @@ use crate::{
         Unknown,
         pack::{EntryKind, MAX_RAW_LEN},
         record::{Content, PackRange, PackUse},
-        root::{Blob, Root, SegmentRef, Span, packs_of},
+        root::{Blob, Root},
         segment::snapshot_id,
-        table::{self, Location},
     },
-    id::{ChunkId, PackId, PackSeq, RecordId, SnapshotId},
+    id::{ChunkId, PackId, PackSeq, RecordId},
 };
-
-/// One segment of a tree.
-pub(super) enum MetaSegment {
-    /// As the base has it.
-    Kept(SegmentRef),
-    /// With where its chunks lie now.
-    Fresh { id: ChunkId, tree: Bytes, span: Span, table: Table },
-}
-
-/// Where the chunks of one segment lie, as it is stored.
-pub(super) struct Table {
-    id: ChunkId,
-    bytes: Bytes,
-    chunks: u32,
-}
-
-impl MetaSegment {
-    /// A segment whose chunks lie at `locations`; the packs of `span` count for nothing.
-    pub fn fresh(store: &TenantStore, id: ChunkId, tree: Bytes, span: Span, locations: &[Location]) -> Self {
-        let span = Span { packs: packs_of(locations), ..span };
-        let bytes = Bytes::from(table::encode(locations));
-        let table = Table { id: store.key().id_of(&bytes), bytes, chunks: locations.len() as u32 };
-        Self::Fresh { id, tree, span, table }
-    }
-
-    /// How many bytes of it may have to be stored.
-    fn fresh_bytes(&self) -> usize {
-        match self {
-            Self::Fresh { tree, table, .. } => tree.len() + table.bytes.len(),
-            Self::Kept(_) => 0,
-        }
-    }
-}
 
 /// The meta pack of a write that is being filled, with the metadata of one snapshot or more.
 #[derive(Debug)]
@@ -76,55 +40,9 @@ impl MetaPack {
         })
     }
 
-    /// Adds a snapshot of these segments, sharing with the root `base` the segments that are the same and not
-    /// barred. With its root and, segment by segment, the new ones.
-    pub(super) fn add(
-        &mut self,
-        store: &TenantStore,
-        id: SnapshotId,
-        base: Option<&Root>,
-        parts: Vec<MetaSegment>,
-        barred: impl Fn(&PackId) -> bool,
-    ) -> Result<(Content, Root, Vec<Fresh>)> {
-        let (mut wanted, mut needed) = (HashSet::new(), HashSet::new());
-        for part in &parts {
-            wanted.extend(match part {
-                MetaSegment::Kept(segment) => {
-                    needed.extend([segment.tree.pack, segment.table.pack]);
-                    [segment.tree.id, segment.table.id]
-                }
-                MetaSegment::Fresh { id, table, .. } => [*id, table.id],
-            });
-        }
-        // The writer that kept the segment has made sure of it.
-        if let Some(pack) = needed.iter().find(|pack| barred(pack)) {
-            return Err(Error::Internal {
-                what: format!("a segment was kept in pack {pack}, which is barred"),
-            });
-        }
-        let shared = SharedBlobs::with(base, &wanted, &needed, barred);
-        self.packer.reserve(parts.iter().map(MetaSegment::fresh_bytes).sum());
-        let (mut segments, mut fresh) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
-        for part in parts {
-            let (id, tree, span, table) = match part {
-                MetaSegment::Fresh { id, tree, span, table } => (id, tree, span, table),
-                MetaSegment::Kept(segment) => {
-                    segments.push(segment);
-                    fresh.push(None);
-                    continue;
-                }
-            };
-            segments.push(SegmentRef {
-                tree: self.place(&shared, id, EntryKind::Tree, Some(&tree))?,
-                table: self.place(&shared, table.id, EntryKind::Table, Some(&table.bytes))?,
-                chunks: table.chunks,
-                span: Some(span),
-            });
-            fresh.push(Some((tree, table.bytes)));
-        }
-        let root = Root { segments };
-        let content = self.end(store, &root, &shared)?;
-        Ok((Content { snapshot_id: id, ..content }, root, fresh))
+    /// Makes room for so many bytes.
+    pub(super) fn reserve(&mut self, bytes: usize) {
+        self.packer.reserve(bytes);
     }
 
     /// Ends a snapshot whose segments are all in their places: its root is placed as well.
@@ -189,7 +107,7 @@ impl SharedBlobs {
     }
 
     /// The same. Those in packs that are `needed` stay.
-    fn with(
+    pub(super) fn with(
         base: Option<&Root>,
         wanted: &HashSet<ChunkId>,
         needed: &HashSet<PackId>,

@@ -85,7 +85,10 @@ impl SnapshotWriter {
             let lost = known.lost();
             let unfit = |pack: &PackId| known.is_barred(pack) || known.is_unsure(pack) || lost.has_pack(pack);
             let root = base.as_deref().map(SnapshotTree::root);
-            let NewMetadata { content, pack, root, fresh } = tree.seal(&store, write, root, locate, unfit)?;
+            let NewMetadata { content, pack, root, fresh } = {
+                let held = |pack: &PackId| lost.touches(pack);
+                tree.seal(&store, write, root, locate, unfit, held)?
+            };
             let inherited = inherited(&lost, &root, &fresh)?;
             let tree = SnapshotTree::of_new(&store, base.as_deref(), root, fresh)?;
             Ok((packs, content, pack, Arc::new(tree.following(Arc::new(follower))), inherited))
