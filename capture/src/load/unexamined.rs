@@ -4,7 +4,7 @@
 //! verdict are fetched first, and examined as a load does.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,

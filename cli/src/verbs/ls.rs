@@ -55,7 +55,8 @@ async fn write_lines(stream: &mut LsStream, is_long: bool) -> Result<Answer, Fai
 /// the error, as one does whose verb found something bad.
 async fn write_document(stream: &mut LsStream) -> Result<Answer, Failure> {
     let frame = console::pretty(&json!(stream.head));
-    let (before, after) = frame.split_once(EMPTY).ok_or_else(|| Failure::internal("a list without entries"))?;
+    let (before, after) =
+        frame.split_once(EMPTY).ok_or_else(|| Failure::internal("a list without entries"))?;
     let mut text = format!("{before}{OPENED}");
     let mut is_first = true;
     let ended = loop {

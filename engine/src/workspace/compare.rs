@@ -266,7 +266,9 @@ impl<I: Iterator<Item = store::Result<Entry>>> Comparison<'_, I> {
         let live = match &entry.kind {
             // Of a link that is in the scope the file is, too: outside of it nothing is walked.
             Kind::HardLink { target } => match self.linked.get(target) {
-                Some(file) => Live { entry: Entry { path: path.clone(), ..file.entry.clone() }, ..file.clone() },
+                Some(file) => {
+                    Live { entry: Entry { path: path.clone(), ..file.entry.clone() }, ..file.clone() }
+                }
                 None => return Ok(()),
             },
             _ => Live { entry, state: file.map(|file| file.state) },

@@ -5,11 +5,7 @@
 //! 3. If somebody has written to one of the paths meanwhile, there is another checkpoint of that.
 //! 4. [`place`](super::place) puts everything where it belongs. From then on nobody can interrupt it.
 
-use std::{
-    collections::HashSet,
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::HashSet, path::PathBuf, sync::Arc};
 
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat};
 use store::{
@@ -163,7 +159,9 @@ impl Engine {
             let stored = (before, began_ms);
             let mut found = compare::compare(&root, &key, (&scope, &exclusions), stored, &wanted)?;
             let was_there = found.was_there;
-            found.differences.retain(|found| scope.holds(&found.path) || was_there && compare::is_lost_way(found));
+            found
+                .differences
+                .retain(|found| scope.holds(&found.path) || was_there && compare::is_lost_way(found));
             Ok::<_, Failure>(found)
         });
         let Compared { differences, was_there, is_there } =

@@ -8,11 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use store::{
-    Result,
-    format::tree::TreePath,
-    ops::write::snapshot::TreeFiles,
-};
+use store::{Result, format::tree::TreePath, ops::write::snapshot::TreeFiles};
 use tokio::runtime::Handle;
 
 use super::{ChangedFiles, FrozenNodes};

@@ -145,7 +145,8 @@ impl Fs {
 
 impl Plan {
     pub fn now(&self, lower: &dyn Lower) -> Reading {
-        let found = if self.pieces.is_empty() { ChunkLookup::Here(Ok(Vec::new())) } else { lower.now(&self.pieces) };
+        let found =
+            if self.pieces.is_empty() { ChunkLookup::Here(Ok(Vec::new())) } else { lower.now(&self.pieces) };
         match found {
             ChunkLookup::Here(chunks) => Reading::Done(self.finish(chunks)),
             ChunkLookup::Away(found) => Reading::Waiting(found),

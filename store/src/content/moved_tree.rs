@@ -93,9 +93,8 @@ impl MovedTree {
         let wanted: HashSet<ChunkId> =
             segments().flat_map(|(segment, table)| [segment.tree.id, table.id]).collect();
         let shared = SharedBlobs::of(&self.root, &wanted, &is_emptied);
-        let is_new = |segment: &SegmentRef, table: &NextTable| {
-            !shared.has(&segment.tree.id) || !shared.has(&table.id)
-        };
+        let is_new =
+            |segment: &SegmentRef, table: &NextTable| !shared.has(&segment.tree.id) || !shared.has(&table.id);
         let new = segments().enumerate().filter(|(_, (segment, table))| is_new(segment, table));
         let mut stored = self.stored(new.map(|(at, _)| at).collect());
         let mut next = stored.next().await?;
@@ -127,7 +126,8 @@ impl MovedTree {
         moved: &impl Fn(&Location) -> Location,
         is_emptied: &impl Fn(&PackId) -> bool,
     ) -> Result<Vec<NextTable>> {
-        let packs = |segment: &SegmentRef| segment.span.iter().flat_map(|span| &span.packs).copied().collect();
+        let packs =
+            |segment: &SegmentRef| segment.span.iter().flat_map(|span| &span.packs).copied().collect();
         let now = |segment: &SegmentRef| NextTable { id: segment.table.id, packs: packs(segment) };
         let mut tables: Vec<NextTable> = self.root.segments.iter().map(now).collect();
         let mut stored = self.stored(self.segments_in(is_emptied));

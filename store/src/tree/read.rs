@@ -88,9 +88,8 @@ pub(crate) fn read(
         if !FileType::from_raw_mode(before.st_mode).is_file() || !same_file(&state, &found.state) {
             break;
         }
-        let is_whole =
-            read_once(&mut file, found.sparse, state.size, sink)
-                .map_err(|fault| fault.at("cannot read", root.display(path)))?;
+        let is_whole = read_once(&mut file, found.sparse, state.size, sink)
+            .map_err(|fault| fault.at("cannot read", root.display(path)))?;
         let xattrs =
             xattrs::of_file(&file).at("cannot read the extended attributes of", root.display(path))?;
         let after = fstat(&file).at("cannot read the attributes of", root.display(path))?;

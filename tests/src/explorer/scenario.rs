@@ -10,12 +10,7 @@ use bytes::Bytes;
 use store::{
     bucket::{Bucket, Key, MemoryBucket},
     catalog::{lock::Terms, pointer::Move, records, rules::Rules},
-    content::{
-        TenantStore,
-        meta::MetaPack,
-        moved_tree::MovedTree,
-        snapshot_tree::SnapshotTree,
-    },
+    content::{TenantStore, meta::MetaPack, moved_tree::MovedTree, snapshot_tree::SnapshotTree},
     format::{
         condemned::{Condemned, Phase},
         frame::Codec,

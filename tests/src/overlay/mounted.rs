@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 use fuse::{
     Errno,
     freeze::{FrozenChanges, Taken},
-    fs::{Answer, Caller, Fs, Unanswered},
+    fs::{Answer, Caller, Fs, Unanswered, read::Reading},
     overlay::{
         checkpoint::{Below, Checkpoint},
         journal::Journal,

@@ -42,7 +42,10 @@ impl Files for Contents {
     }
 
     fn read(&self, at: usize, cutter: &mut Cutter<'_>) -> store::Result<()> {
-        cutter.read_from(&mut &self.0[at][..], self.0[at].len() as u64).map(drop).map_err(|fault| fault.at("cannot read", "memory"))
+        cutter
+            .read_from(&mut &self.0[at][..], self.0[at].len() as u64)
+            .map(drop)
+            .map_err(|fault| fault.at("cannot read", "memory"))
     }
 }
 

@@ -42,7 +42,8 @@ pub(super) struct VolumeContent {
 impl VolumeContent {
     /// The volume `name` of a snapshot with this tree, which was written to `directory`.
     pub async fn of(tree: Arc<SnapshotTree>, directory: &Path, name: &str) -> Result<Self, Failure> {
-        let top = TreePath::new(format!("{VOLUMES}/{name}")).map_err(|error| Failure::usage(error.to_string()))?;
+        let top =
+            TreePath::new(format!("{VOLUMES}/{name}")).map_err(|error| Failure::usage(error.to_string()))?;
         let (mut files, mut bytes) = (0, 0);
         let mut below = Below::of(&tree, &top);
         while let Some(entries) = below.next().await? {
@@ -66,7 +67,9 @@ impl VolumeContent {
     fn outer(&self, path: &TreePath) -> io::Result<TreePath> {
         match path.is_root() {
             true => Ok(self.top.clone()),
-            false => TreePath::new([self.top.as_bytes(), b"/", path.as_bytes()].concat()).map_err(io::Error::other),
+            false => {
+                TreePath::new([self.top.as_bytes(), b"/", path.as_bytes()].concat()).map_err(io::Error::other)
+            }
         }
     }
 

@@ -76,7 +76,11 @@ impl StoredSegment {
             let reason = format!("{} chunks, but {} locations", chunks.len(), locations.len());
             return Err(Error::damaged(format!("table segment {}", segment.table.id), reason));
         }
-        Ok(chunks.into_iter().zip(locations).map(|((id, raw_len), location)| (id, raw_len, location)).collect())
+        Ok(chunks
+            .into_iter()
+            .zip(locations)
+            .map(|((id, raw_len), location)| (id, raw_len, location))
+            .collect())
     }
 }
 

@@ -192,7 +192,10 @@ impl Files for Rewritten {
     }
 
     fn read(&self, at: usize, cutter: &mut Cutter<'_>) -> store::Result<()> {
-        cutter.read_from(&mut &*self.0[at], u64::MAX).map(drop).map_err(|fault| fault.at("cannot read", "memory"))
+        cutter
+            .read_from(&mut &*self.0[at], u64::MAX)
+            .map(drop)
+            .map_err(|fault| fault.at("cannot read", "memory"))
     }
 }
 

@@ -134,7 +134,10 @@ impl Files for Changed {
     }
 
     fn read(&self, _: usize, cutter: &mut Cutter<'_>) -> Result<()> {
-        cutter.read_from(&mut &noise(100_000, 77)[..], 100_000).map(drop).map_err(|fault| fault.at("cannot read", "memory"))
+        cutter
+            .read_from(&mut &noise(100_000, 77)[..], 100_000)
+            .map(drop)
+            .map_err(|fault| fault.at("cannot read", "memory"))
     }
 }
 

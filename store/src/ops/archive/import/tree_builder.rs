@@ -479,11 +479,13 @@ mod tests {
             ("t", symlink()),
             ("z", link()),
         ];
-        assert!(found.iter().map(|entry| (&entry.path, &entry.kind)).eq(expected
-            .iter()
-            .map(|(at, kind)| (path(at), kind))
-            .collect::<Vec<_>>()
-            .iter()
-            .map(|(at, kind)| (at, *kind))));
+        assert!(
+            found.iter().map(|entry| (&entry.path, &entry.kind)).eq(expected
+                .iter()
+                .map(|(at, kind)| (path(at), kind))
+                .collect::<Vec<_>>()
+                .iter()
+                .map(|(at, kind)| (at, *kind)))
+        );
     }
 }

@@ -14,12 +14,7 @@ use crate::{
     Result,
     bucket::Stamp,
     catalog::{clock, pins, records},
-    content::{
-        TenantStore,
-        meta::MetaPack,
-        moved_tree::MovedTree,
-        packer::Packer,
-    },
+    content::{TenantStore, meta::MetaPack, moved_tree::MovedTree, packer::Packer},
     format::{
         pack::{ENTRY_LEN, HEADER_LEN, TRAILER_LEN},
         record::{Content, Earlier, Record, State},
@@ -266,8 +261,7 @@ impl<'a> PlannedTree<'a> {
     ) -> Result<Option<Content>> {
         self.moves.push(step);
         let moves = &self.moves;
-        let place =
-            |stored: &Location| moves.iter().fold(*stored, |at, step| step.place(&at).unwrap_or(at));
+        let place = |stored: &Location| moves.iter().fold(*stored, |at, step| step.place(&at).unwrap_or(at));
         self.tree.move_on(meta, place, |pack| step.packs.contains_key(pack), root).await
     }
 }

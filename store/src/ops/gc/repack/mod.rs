@@ -51,11 +51,7 @@ use crate::{
     Error, Result,
     bucket::Depth,
     catalog::{pins, records::list_all, rules::Rules},
-    content::{
-        TenantStore,
-        meta::MetaPack,
-        upload::WriteSession,
-    },
+    content::{TenantStore, meta::MetaPack, upload::WriteSession},
     format::{index::IndexPack, layout, table::Location},
     id::{PackId, RecordId},
 };

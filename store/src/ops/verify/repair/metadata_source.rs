@@ -28,11 +28,7 @@ impl<'a> MetadataSource<'a> {
 
     /// From this host's cache, from the bucket, or from a snapshot with the same tree that needs
     /// none of the `barred` packs. `None` if it is nowhere.
-    pub(super) async fn tree(
-        &self,
-        record: &Record,
-        barred: &[PackId],
-    ) -> Result<Option<Arc<SnapshotTree>>> {
+    pub(super) async fn tree(&self, record: &Record, barred: &[PackId]) -> Result<Option<Arc<SnapshotTree>>> {
         let Some(own) = &record.content else { return Ok(None) };
         if let Some(tree) = self.load(record, own).await? {
             return Ok(Some(tree));

@@ -23,11 +23,7 @@ pub(super) struct BaseParts {
 
 impl BaseParts {
     /// Learns the segments that have files which must be read: most of their content is stored already.
-    pub async fn learn_touched(
-        &mut self,
-        writer: &SnapshotWriter,
-        plan: &CapturePlan,
-    ) -> Result<()> {
+    pub async fn learn_touched(&mut self, writer: &SnapshotWriter, plan: &CapturePlan) -> Result<()> {
         let Some(tree) = by_need(writer) else { return Ok(()) };
         let mut touched = BTreeSet::new();
         for file in plan.files() {
@@ -46,14 +42,8 @@ impl BaseParts {
     }
 
     /// Learns the chunks of some segments. Chunks of a segment that cannot be read are stored again.
-    async fn learn(
-        &mut self,
-        writer: &SnapshotWriter,
-        tree: &Arc<SnapshotTree>,
-        wanted: BTreeSet<usize>,
-    ) {
-        let new: Vec<usize> =
-            wanted.into_iter().filter(|at| !self.learnt.contains(at)).collect();
+    async fn learn(&mut self, writer: &SnapshotWriter, tree: &Arc<SnapshotTree>, wanted: BTreeSet<usize>) {
+        let new: Vec<usize> = wanted.into_iter().filter(|at| !self.learnt.contains(at)).collect();
         if let Err(error) = read(writer, tree, new.clone()).await {
             tracing::warn!(%error, "some of the current snapshot cannot be read; more may be stored than needed");
         }
