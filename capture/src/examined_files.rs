@@ -22,29 +22,36 @@ const JOURNALS: [&str; 2] = ["-journal", "-wal"];
 /// The files of `tree` that belong to a database which a change of these concerns; `None` if all databases are
 /// to be looked at.
 pub(crate) fn needed(tree: &dyn TreeFiles, changed: Option<&BTreeSet<PathBuf>>) -> Result<BTreeSet<PathBuf>> {
-    let mut needed = match changed {
-        None => tree.all()?,
-        Some(changed) => concerned(tree, changed)?,
-    };
-    // Asked of the tree only where its files are not listed.
-    let listed = changed.is_none().then(|| needed.clone());
-    let has = |path: &Path| match &listed {
-        Some(listed) => Ok(listed.contains(path)),
-        None => tree.has(path),
-    };
-    let mut others = BTreeSet::new();
-    for path in &needed {
-        let mut has_journal = false;
-        for suffix in JOURNALS {
-            has_journal = has_journal || has(&with_suffix(path, suffix))?;
-        }
-        // One that cannot be read is not passed over: the copy finds out.
-        if !has_journal && !is_of_a_database(path, || tree.head(path, HEADER_BYTES)) {
-            others.insert(path.clone());
+    let Some(changed) = changed else { return all_databases(tree) };
+    let mut needed = BTreeSet::new();
+    for path in concerned(tree, changed)? {
+        let has = |suffix| tree.has(&with_suffix(&path, suffix));
+        if has(JOURNALS[0])? || has(JOURNALS[1])? || may_be_of_a_database(tree, &path) {
+            needed.insert(path);
         }
     }
-    needed.retain(|path| !others.contains(path));
     Ok(needed)
+}
+
+/// The files of all databases, found directory by directory: a journal lies beside its database.
+fn all_databases(tree: &dyn TreeFiles) -> Result<BTreeSet<PathBuf>> {
+    let mut needed = BTreeSet::new();
+    tree.each_folder(&mut |files| {
+        let listed: BTreeSet<&PathBuf> = files.iter().collect();
+        for path in files {
+            let has_journal = JOURNALS.iter().any(|suffix| listed.contains(&with_suffix(path, suffix)));
+            if has_journal || may_be_of_a_database(tree, path) {
+                needed.insert(path.clone());
+            }
+        }
+        Ok(())
+    })?;
+    Ok(needed)
+}
+
+/// One that cannot be read is not passed over: the copy finds out.
+fn may_be_of_a_database(tree: &dyn TreeFiles, path: &Path) -> bool {
+    is_of_a_database(path, || tree.head(path, HEADER_BYTES))
 }
 
 /// Whether a file, going by its name and how it begins, is a part of a database.

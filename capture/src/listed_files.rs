@@ -1,7 +1,7 @@
 //! `ListedFiles` are the files of a tree whose paths are at hand.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -32,8 +32,12 @@ impl TreeFiles for ListedFiles<'_> {
         Ok((files, folders.into_iter().collect()))
     }
 
-    fn all(&self) -> Result<BTreeSet<PathBuf>> {
-        Ok(self.files.clone())
+    fn each_folder(&self, each: &mut dyn FnMut(&[PathBuf]) -> Result<()>) -> Result<()> {
+        let mut folders: BTreeMap<&Path, Vec<PathBuf>> = BTreeMap::new();
+        for path in self.files {
+            folders.entry(path.parent().unwrap_or(Path::new(""))).or_default().push(path.clone());
+        }
+        folders.values().try_for_each(|files| each(files))
     }
 
     fn head(&self, path: &Path, most: usize) -> Option<Vec<u8>> {

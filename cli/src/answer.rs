@@ -18,6 +18,8 @@ pub(crate) struct Answer {
     pub(crate) hint: Option<String>,
     /// The exit code, if it is somebody else's to choose.
     pub(crate) exit: Option<u8>,
+    /// The verb has written all there is to write on stdout.
+    pub(crate) is_written: bool,
 }
 
 impl Answer {
@@ -33,6 +35,11 @@ impl Answer {
     }
 
     pub(crate) fn new(document: Value, text: String) -> Self {
-        Self { document, text, brief: None, verdict: None, hint: None, exit: None }
+        Self { document, text, brief: None, verdict: None, hint: None, exit: None, is_written: false }
+    }
+
+    /// Of a verb that writes to stdout while it works.
+    pub(crate) fn written() -> Self {
+        Self { is_written: true, ..Self::new(Value::Null, String::new()) }
     }
 }

@@ -121,7 +121,9 @@ impl Console {
     }
 
     pub(crate) fn answer(self, answer: &Answer) -> ExitCode {
-        let printed = if self.json {
+        let printed = if answer.is_written {
+            ExitCode::SUCCESS
+        } else if self.json {
             let mut document = answer.document.clone();
             if let (Value::Object(fields), Some((kind, message))) = (&mut document, &answer.verdict) {
                 let failure = Failure { hint: answer.hint.clone(), ..Failure::new(*kind, message) };
@@ -256,7 +258,7 @@ fn shown(text: &str) -> String {
     escape::line(&secret::hidden(text)).into_owned()
 }
 
-fn pretty(document: &Value) -> String {
+pub(crate) fn pretty(document: &Value) -> String {
     let mut text = serde_json::to_string_pretty(document).unwrap_or_else(|error| {
         json!({ "error": { "kind": "internal", "message": error.to_string() } }).to_string()
     });
@@ -266,12 +268,18 @@ fn pretty(document: &Value) -> String {
 
 /// The reader of stdout may stop at any time; that is no failure.
 pub(crate) fn print(text: &str) -> ExitCode {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(secret::hidden(text).as_bytes()).and_then(|()| stdout.flush()) {
+    match put(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let _ = writeln!(io::stderr(), "error: cannot write to stdout: {error}");
             ExitCode::from(codes::code(store::ErrorKind::Io))
         }
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// Writes to stdout, but for what is nobody's business.
+pub(crate) fn put(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(secret::hidden(text).as_bytes())?;
+    stdout.flush()
 }

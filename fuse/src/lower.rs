@@ -12,15 +12,18 @@ use store::{
     },
 };
 
-pub use store::content::chunk::{Chunk, Piece};
+pub use store::content::{
+    chunk::{Chunk, Piece},
+    chunk_fetcher::{ChunkLookup, FoundChunks},
+};
 
 /// Gives chunks, verified.
 pub trait Lower: Send + Sync + fmt::Debug {
-    /// The chunks, if nothing far away must be asked for them.
-    fn now(&self, pieces: &[Piece]) -> Option<store::Result<Vec<Chunk>>>;
+    /// The chunks, if nothing far away must be asked for them; else those that were found.
+    fn now(&self, pieces: &[Piece]) -> ChunkLookup;
 
-    /// The chunks, whatever that takes.
-    fn fetch<'a>(&'a self, pieces: &'a [Piece]) -> BoxFuture<'a, store::Result<Vec<Chunk>>>;
+    /// The chunks of which some were found, whatever that takes.
+    fn fetch(&self, found: FoundChunks) -> BoxFuture<'_, store::Result<Vec<Chunk>>>;
 
     /// These will be wanted soon.
     fn prefetch(&self, pieces: Vec<Piece>);
@@ -30,12 +33,12 @@ pub trait Lower: Send + Sync + fmt::Debug {
 }
 
 impl Lower for Arc<ChunkFetcher> {
-    fn now(&self, pieces: &[Piece]) -> Option<store::Result<Vec<Chunk>>> {
+    fn now(&self, pieces: &[Piece]) -> ChunkLookup {
         ChunkFetcher::now(self, pieces)
     }
 
-    fn fetch<'a>(&'a self, pieces: &'a [Piece]) -> BoxFuture<'a, store::Result<Vec<Chunk>>> {
-        Box::pin(self.chunks(pieces))
+    fn fetch(&self, found: FoundChunks) -> BoxFuture<'_, store::Result<Vec<Chunk>>> {
+        Box::pin(self.fetch_rest(found))
     }
 
     fn prefetch(&self, pieces: Vec<Piece>) {
@@ -52,19 +55,22 @@ impl Lower for Arc<ChunkFetcher> {
 pub struct Nothing;
 
 impl Lower for Nothing {
-    fn now(&self, pieces: &[Piece]) -> Option<store::Result<Vec<Chunk>>> {
-        let missing =
-            |piece: &Piece| Error::Missing { object: format!("chunk {}", piece.id), by: "the mount" };
-        Some(pieces.first().map_or(Ok(Vec::new()), |piece| Err(missing(piece))))
+    fn now(&self, pieces: &[Piece]) -> ChunkLookup {
+        ChunkLookup::Here(nothing(pieces))
     }
 
-    fn fetch<'a>(&'a self, pieces: &'a [Piece]) -> BoxFuture<'a, store::Result<Vec<Chunk>>> {
-        Box::pin(async move { self.now(pieces).unwrap_or_else(|| Ok(Vec::new())) })
+    fn fetch(&self, found: FoundChunks) -> BoxFuture<'_, store::Result<Vec<Chunk>>> {
+        Box::pin(std::future::ready(nothing(found.pieces())))
     }
 
     fn prefetch(&self, _: Vec<Piece>) {}
 
     fn prepare(&self, _: Vec<Piece>) {}
+}
+
+fn nothing(pieces: &[Piece]) -> store::Result<Vec<Chunk>> {
+    let missing = |piece: &Piece| Error::Missing { object: format!("chunk {}", piece.id), by: "the mount" };
+    pieces.first().map_or(Ok(Vec::new()), |piece| Err(missing(piece)))
 }
 
 /// The content of one file of the snapshot.

@@ -2,9 +2,10 @@
 
 use std::{fs, io::Read};
 
-use store::archive::{
-    reader::{Limits, Reader},
-    tree_builder::TreeBuilder,
+use store::{
+    archive::reader::{Limits, Reader},
+    format::tree::Entry,
+    ops::archive::import::tree_builder::TreeBuilder,
 };
 
 /// What GNU tar makes of a file, a link to it, a sparse one and a long name, in each of its forms.
@@ -39,7 +40,7 @@ pub(super) fn archives() -> Vec<Vec<u8>> {
 pub(super) fn read_archive(bytes: &[u8]) {
     let limits = Limits { bytes: 4 << 20, entries: 100, metadata_bytes: 1 << 20 };
     let mut reader = Reader::new(bytes, limits);
-    let mut gathered = TreeBuilder::new(limits);
+    let mut gathered = TreeBuilder::new(limits, None);
     let mut held = 0;
     while let Ok(Some(member)) = reader.next_member() {
         if gathered.add(member).is_err() {
@@ -52,7 +53,14 @@ pub(super) fn read_archive(bytes: &[u8]) {
             assert!(held <= limits.bytes, "more than is allowed");
         }
     }
-    let entries = gathered.into_entries();
+    let mut entries: Vec<Entry> = Vec::new();
+    let finished = gathered.finish(&mut |entry| {
+        entries.push(entry);
+        Ok(())
+    });
+    if finished.is_err() {
+        return;
+    }
     assert!(entries.len() <= limits.entries, "more than is allowed");
     assert!(entries.is_sorted_by(|one, next| one.path < next.path), "{entries:?}");
 }

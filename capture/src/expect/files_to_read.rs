@@ -1,7 +1,7 @@
 //! `files_to_read` selects the files that an examination of the expectations reads.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
@@ -18,15 +18,26 @@ pub(crate) fn wanted(tree: &dyn TreeFiles, expected: &Expectations) -> Result<BT
     if expected.cookies.is_empty() && expected.origins.is_empty() && expected.files.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let files = tree.all()?;
-    let mut seen = BTreeSet::new();
-    let wanted = files.iter().filter(|path| match token(path, expected) {
-        Token::None => false,
-        Token::Whole => true,
-        // One file shows that its directory is there.
-        Token::OneOf(directory) => seen.insert(directory),
-    });
-    Ok(wanted.cloned().collect())
+    let mut wanted = BTreeSet::new();
+    // One file shows that its directory is there: the first of them.
+    let mut shown: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
+    tree.each_folder(&mut |files| {
+        for path in files {
+            match token(path, expected) {
+                Token::None => {}
+                Token::Whole => drop(wanted.insert(path.clone())),
+                Token::OneOf(directory) => {
+                    let first = shown.entry(directory).or_insert_with(|| path.clone());
+                    if path < first {
+                        first.clone_from(path);
+                    }
+                }
+            }
+        }
+        Ok(())
+    })?;
+    wanted.extend(shown.into_values());
+    Ok(wanted)
 }
 
 /// Whether the file at `path` is one of those.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Result, content::TenantStore, ops::read::open::Opened, progress::Progress};
+use store::{Result, content::TenantStore, ops::read::open::OpenedTree, progress::Progress};
 
 use super::{
     Attempt, LoadRequest, Loaded, Older, Outcome, choose, examined, fresh, no_profile, suitability, whole,
@@ -31,7 +31,7 @@ async fn attempt(store: Option<&TenantStore>, request: &LoadRequest, progress: A
     let judged = async {
         suitability::check(&record, request)?;
         whole(&record)?;
-        let mut opened = Opened::load(store, record.clone()).await?;
+        let mut opened = OpenedTree::load(store, record.clone()).await?;
         examined(store, &mut opened, request).await
     };
     let unexamined = match judged.await {

@@ -4,19 +4,29 @@
 //! verdict are fetched first, and examined as a load does.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::BTreeSet,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use store::{
     Error, Result,
-    content::{TenantStore, workers::blocking},
+    content::{
+        TenantStore,
+        snapshot_tree::{
+            SnapshotTree, TreeFile,
+            stream::{LocatedEntry, TreeStream},
+        },
+        workers::blocking,
+    },
     format::{
         health::{Finding, Health},
         record::{Mode, Record},
+        tree::{Kind, TreePath},
     },
     ops::{
-        read::{extract, open::Opened},
+        read::{extract, open::OpenedTree, snapshot_files::SnapshotFiles},
         write::snapshot::{Examined, Examiner},
     },
     scratch::{self, Scratch},
@@ -26,7 +36,7 @@ use super::LoadRequest;
 use crate::{
     examiner::{Policy, ProfileExaminer},
     listed_files::ListedFiles,
-    sqlite::{Depth, header::HEADER_BYTES},
+    sqlite::{self, Depth, header::HEADER_BYTES},
 };
 
 /// A mount that would fetch more than this to be sure of its databases starts with an empty profile instead.
@@ -42,29 +52,23 @@ pub fn is_unexamined(record: &Record) -> bool {
 /// checked.
 pub async fn examined(
     store: &TenantStore,
-    opened: &mut Opened,
+    opened: &mut OpenedTree,
     request: &LoadRequest,
 ) -> Result<Vec<String>> {
     if !is_unexamined(&opened.record) {
         return Ok(Vec::new());
     }
     let before = opened.record.health.clone().filter(Health::is_verdict);
-    let unchecked: Option<BTreeSet<PathBuf>> = before
-        .as_ref()
-        .map(|health| health.unchecked.iter().map(|found| PathBuf::from(&found.path)).collect());
-    let numbers: BTreeMap<PathBuf, usize> = extract::files(opened).map(|(at, path)| (path, at)).collect();
-    let concerned = unchecked.as_ref().map(|unchecked| concerned(&numbers, unchecked));
-    let examiner = examiner(request);
-    let chosen = chosen(store, opened, &numbers, concerned.as_ref(), &examiner).await?;
-    let bytes = extract::stored_bytes(opened, &chosen);
-    if bytes > MOST_FETCHED {
-        return Err(Error::IntegrityFailed {
-            what: "the databases that nobody has examined".to_owned(),
-            problem: format!("{} MiB would have to be fetched to examine them", bytes >> 20),
-        });
-    }
+    let examiner = Arc::new(examiner(request));
+    let chosen = match &before {
+        Some(health) => {
+            let unchecked = health.unchecked.iter().map(|found| PathBuf::from(&found.path));
+            of_databases(store, opened, unchecked.collect(), &examiner).await?
+        }
+        None => of_all(store, opened, &examiner).await?,
+    };
     let folder = Scratch::make(&std::env::temp_dir(), scratch::Kind::Look)?;
-    extract::extract(store, opened, &chosen, folder.path()).await?;
+    extract::extract(store, &opened.record, &chosen, folder.path()).await?;
     let Examined { health, .. } = blocking(move || examiner.examine(folder.path(), None, None)).await?;
     let found = health.unwrap_or_default();
     if let Some(damaged) = found.damaged.first() {
@@ -98,33 +102,107 @@ fn examiner(request: &LoadRequest) -> ProfileExaminer {
     ProfileExaminer { policy, mode: Mode::Cold, stopped: None, expected: Default::default() }
 }
 
-/// The files that make up these databases, of which some are directories.
-fn concerned(files: &BTreeMap<PathBuf, usize>, databases: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
-    let is_part = |path: &&PathBuf| {
-        databases.contains(*path) || path.parent().is_some_and(|parent| databases.contains(parent))
-    };
-    files.keys().filter(is_part).cloned().collect()
+/// The files that are looked at, and how much is fetched for them.
+#[derive(Default)]
+struct Chosen {
+    files: Vec<LocatedEntry>,
+    bytes: u64,
 }
 
-/// The numbers of the entries that an examination reads. Which file is a database is told by how it
-/// begins.
-async fn chosen(
+impl Chosen {
+    fn add(&mut self, file: LocatedEntry) -> Result<()> {
+        self.bytes += extract::stored_bytes(&file);
+        self.files.push(file);
+        if self.bytes > MOST_FETCHED {
+            return Err(Error::IntegrityFailed {
+                what: "the databases that nobody has examined".to_owned(),
+                problem: format!("more than {} MiB would have to be fetched", MOST_FETCHED >> 20),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The files that an examination of these databases reads, of which some are directories. The tree is read by need.
+async fn of_databases(
     store: &TenantStore,
-    opened: &Opened,
-    numbers: &BTreeMap<PathBuf, usize>,
-    concerned: Option<&BTreeSet<PathBuf>>,
-    examiner: &ProfileExaminer,
-) -> Result<Vec<usize>> {
-    let wanted: Vec<usize> = match concerned {
-        Some(concerned) => concerned.iter().filter_map(|path| numbers.get(path)).copied().collect(),
-        None => numbers.values().copied().collect(),
-    };
-    let heads: HashMap<usize, Vec<u8>> = extract::heads(store, opened, &wanted, HEADER_BYTES).await?;
-    let paths: BTreeSet<PathBuf> = numbers.keys().cloned().collect();
-    let head = |path: &Path, most: usize| {
-        let head = numbers.get(path).and_then(|at| heads.get(at))?;
-        Some(head[..head.len().min(most)].to_vec())
-    };
-    let read = examiner.reads(&ListedFiles { files: &paths, head: &head }, concerned)?;
-    Ok(read.iter().filter_map(|path| numbers.get(path)).copied().collect())
+    opened: &OpenedTree,
+    databases: BTreeSet<PathBuf>,
+    examiner: &Arc<ProfileExaminer>,
+) -> Result<Vec<LocatedEntry>> {
+    let mut concerned = Vec::new();
+    for database in &databases {
+        let Ok(path) = TreePath::new(database.as_os_str().as_bytes()) else { continue };
+        match opened.tree.entry(&path).await?.map(|entry| entry.kind) {
+            Some(Kind::File { .. }) => concerned.extend(located(&opened.tree, &path).await?),
+            Some(Kind::Directory) => {
+                for child in opened.tree.children(&path).await? {
+                    concerned.extend(located(&opened.tree, &child.path).await?);
+                }
+            }
+            _ => {}
+        }
+    }
+    let heads = extract::heads(store, &opened.record, &concerned, HEADER_BYTES).await?;
+    let paths: BTreeSet<PathBuf> = concerned.iter().map(|file| extract::path(&file.entry)).collect();
+    let files = SnapshotFiles::new(Arc::clone(&opened.tree), heads);
+    let examiner = Arc::clone(examiner);
+    let read = blocking(move || examiner.reads(&files, Some(&paths))).await?;
+    let mut chosen = Chosen::default();
+    for path in read {
+        let Ok(path) = TreePath::new(path.as_os_str().as_bytes()) else { continue };
+        if let Some(file) = located(&opened.tree, &path).await? {
+            chosen.add(file)?;
+        }
+    }
+    Ok(chosen.files)
+}
+
+/// The files that an examination of everything reads. Which file is a database is told by how it begins, and by the
+/// journal beside it; the tree goes by as a stream, and no more is held of it than those files.
+async fn of_all(
+    store: &TenantStore,
+    opened: &OpenedTree,
+    examiner: &Arc<ProfileExaminer>,
+) -> Result<Vec<LocatedEntry>> {
+    let is_file = |found: &LocatedEntry| matches!(found.entry.kind, Kind::File { .. });
+    let mut journals = BTreeSet::new();
+    let mut stream = TreeStream::new(Arc::clone(&opened.tree)).await?;
+    while let Some(entries) = stream.next().await? {
+        let paths = entries.iter().filter(|found| is_file(found)).map(|found| extract::path(&found.entry));
+        journals.extend(paths.filter(|path| sqlite::owner(path).is_some()));
+    }
+    let journals = Arc::new(journals);
+    let mut chosen = Chosen::default();
+    let mut stream = TreeStream::new(Arc::clone(&opened.tree)).await?;
+    while let Some(mut entries) = stream.next().await? {
+        entries.retain(is_file);
+        let heads = extract::heads(store, &opened.record, &entries, HEADER_BYTES).await?;
+        let mut files: BTreeSet<PathBuf> = entries.iter().map(|found| extract::path(&found.entry)).collect();
+        let (examiner, journals) = (Arc::clone(examiner), Arc::clone(&journals));
+        let read = blocking(move || {
+            files.extend(journals.iter().cloned());
+            let head = |path: &Path, most: usize| {
+                let head = heads.get(path)?;
+                Some(head[..head.len().min(most)].to_vec())
+            };
+            examiner.reads(&ListedFiles { files: &files, head: &head }, None)
+        });
+        let read = read.await?;
+        for found in entries {
+            if read.contains(&extract::path(&found.entry)) {
+                chosen.add(found)?;
+            }
+        }
+    }
+    Ok(chosen.files)
+}
+
+/// A file of a tree, with where its chunks lie; `None` if there is none.
+async fn located(tree: &SnapshotTree, path: &TreePath) -> Result<Option<LocatedEntry>> {
+    let found = tree.file(path).await?;
+    Ok(found.map(|TreeFile { entry, pieces }| {
+        let locations = pieces.iter().map(|piece| piece.location).collect();
+        LocatedEntry { entry, locations }
+    }))
 }

@@ -89,9 +89,7 @@ async fn judged(
         whole => {
             whole?;
             if load::is_unexamined(&opened.record) {
-                let mut whole = Opened::load(tenant, opened.record).await?;
-                notes.warnings.extend(load::examined(tenant, &mut whole, request).await?);
-                opened.record = whole.record;
+                notes.warnings.extend(load::examined(tenant, &mut opened, request).await?);
             }
         }
     }

@@ -4,7 +4,10 @@ use std::ffi::OsString;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::{id::RecordId, ops::read::browse};
+use store::{
+    id::RecordId,
+    ops::read::browse::{self, Listing},
+};
 
 use crate::{
     Engine,
@@ -49,25 +52,66 @@ pub struct LsOutcome {
 
 impl Outcome for LsOutcome {}
 
+/// A listing whose entries are told as they are read.
+#[derive(Debug)]
+pub struct LsStream {
+    /// The outcome, but for its entries.
+    pub head: LsOutcome,
+    listing: Listing,
+}
+
+impl LsStream {
+    /// The next entries, in order; `None` after the last ones.
+    #[crate::boxed]
+    pub async fn next(&mut self) -> Result<Option<Vec<EntryFields>>, Failure> {
+        let listed = self.listing.next().await?;
+        Ok(listed.map(|listed| listed.iter().map(|one| EntryFields::of(&one.entry, one.file())).collect()))
+    }
+
+    /// Lets the snapshot go. One that is dropped instead is kept for a while.
+    #[crate::boxed]
+    pub async fn close(self) {
+        self.listing.close().await;
+    }
+}
+
 impl Engine {
     /// Lists entries of a snapshot.
     #[crate::boxed]
     pub async fn ls(&self, request: &LsRequest) -> Result<LsOutcome, Failure> {
+        let mut stream = self.ls_stream(request).await?;
+        let mut entries = Vec::new();
+        let listed = loop {
+            match stream.next().await {
+                Ok(Some(more)) => entries.extend(more),
+                Ok(None) => break Ok(()),
+                Err(failure) => break Err(failure),
+            }
+        };
+        let head = stream.head.clone();
+        stream.close().await;
+        listed.map(|()| LsOutcome { entries, ..head })
+    }
+
+    /// Lists entries of a snapshot as they are read: no more of them is held than one segment of the tree has.
+    #[crate::boxed]
+    pub async fn ls_stream(&self, request: &LsRequest) -> Result<LsStream, Failure> {
         let (reference, path) = (request.snapshot.reference()?, contents::path(&request.path)?);
         let (tenant, lineage) = self.lineage_to_judge(&request.snapshot.lineage()).await?;
         let record = self.resolve_snapshot(&tenant, &lineage, reference).await?;
-        let listed = browse::list(&tenant, &record, &path, request.is_recursive)
+        let listing = Listing::open(&tenant, &record, &path, request.is_recursive)
             .await?
             .ok_or_else(|| contents::elsewhere(&record, browse::missing(&record, &path)))?;
         let (shown, path_hex) = path::fields(path.as_bytes());
-        Ok(LsOutcome {
+        let head = LsOutcome {
             lineage: (&lineage).into(),
             sha256_prefix: record.sha256_prefix(),
             record: record.record,
             path: shown,
             path_hex,
-            entries: listed.entries.iter().map(|entry| EntryFields::of(entry, listed.file(entry))).collect(),
+            entries: Vec::new(),
             path_bytes: path.as_bytes().to_vec(),
-        })
+        };
+        Ok(LsStream { head, listing })
     }
 }

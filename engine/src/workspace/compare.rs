@@ -4,10 +4,13 @@
 //! Of the others the content is compared, chunk by chunk, by digests: nothing is fetched but the tree.
 
 use std::{
-    collections::BTreeMap,
+    cell::Cell,
+    collections::HashMap,
     fs::File,
     io::{self, Read},
+    iter::Peekable,
     path::Path,
+    vec,
 };
 
 use rustix::fs::{Mode, OFlags};
@@ -19,12 +22,13 @@ use store::{
         tree::{Entry, Extent, Kind, TreePath},
     },
     id::ChunkKey,
-    ops::read::browse,
+    ops::read::browse::{self, WholeTree},
     tree::{
         root_dir::RootDir,
-        walk::{FileState, walk},
+        walk::{FileState, WalkedEntry, walk},
     },
 };
+use tokio::sync::mpsc;
 
 use super::outcome::{ChangeKind, PathKind};
 use crate::failure::Failure;
@@ -32,6 +36,8 @@ use crate::failure::Failure;
 /// By how much the clock of a file system may lag behind that of the host.
 const SLACK_MS: u64 = 1000;
 const THREADS: usize = 2;
+/// Batches of a snapshot's entries that wait to be compared.
+const BATCHES_AHEAD: usize = 2;
 
 /// A path as it is now.
 #[derive(Clone, Debug)]
@@ -119,23 +125,58 @@ pub(crate) fn tree_path(directory: &Path, path: &Path) -> Result<TreePath, Failu
     })
 }
 
-/// The snapshot's entries in a scope and on the way to it, hard links as the files behind them.
-pub(crate) async fn stored(
-    tenant: &TenantStore,
-    record: &Record,
-    scope: &Scope,
-) -> Result<BTreeMap<TreePath, Entry>, Failure> {
-    let entries = browse::part(tenant, record, scope.0.as_ref()).await?;
-    Ok(entries.into_iter().map(|entry| (entry.path.clone(), entry)).collect())
+/// The snapshot's entries in a scope and on the way to it, in order; hard links are the files behind them. Those of a whole
+/// snapshot come as they are read. To be asked where waiting is allowed.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    /// Those that were read, and are not asked for yet.
+    read: vec::IntoIter<Entry>,
+    /// The rest.
+    coming: Option<mpsc::Receiver<store::Result<Vec<Entry>>>>,
 }
 
-/// What a checkpoint has, but for what is left out by now: nothing is known of that any more.
-pub(crate) fn without(
-    mut stored: BTreeMap<TreePath, Entry>,
-    left_out: &[String],
-) -> BTreeMap<TreePath, Entry> {
-    stored.retain(|path, _| !is_left_out(path, left_out));
-    stored
+impl Stored {
+    /// Begins to read them.
+    pub async fn of(tenant: &TenantStore, record: &Record, scope: &Scope) -> Result<Self, Failure> {
+        if let Some(top) = &scope.0 {
+            let read = browse::part(tenant, record, top).await?.into_iter();
+            return Ok(Self { read, coming: None });
+        }
+        let mut whole = WholeTree::open(tenant, record).await?;
+        let (sender, coming) = mpsc::channel(BATCHES_AHEAD);
+        tokio::spawn(async move {
+            while let Some(entries) = whole.next().await.transpose() {
+                let is_last = entries.is_err();
+                // Nobody asks any more.
+                if sender.send(entries).await.is_err() || is_last {
+                    break;
+                }
+            }
+            whole.close().await;
+        });
+        Ok(Self { read: Vec::new().into_iter(), coming: Some(coming) })
+    }
+
+    /// The entry at a path, among those of a scope that were all read.
+    pub fn has(&self, path: &TreePath) -> bool {
+        self.read.as_slice().iter().any(|entry| entry.path == *path)
+    }
+}
+
+impl Iterator for Stored {
+    type Item = store::Result<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(entry) = self.read.next() {
+                return Some(Ok(entry));
+            }
+            match self.coming.as_mut()?.blocking_recv()? {
+                Ok(entries) => self.read = entries.into_iter(),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
 }
 
 /// Whether a path is one of these, or below one of them.
@@ -147,68 +188,137 @@ pub(crate) fn is_left_out(path: &TreePath, left_out: &[String]) -> bool {
     })
 }
 
-/// The directory's entries in a scope and on the way to it, as they are now.
-pub(crate) fn live(
+/// What was found out by a comparison.
+#[derive(Debug, Default)]
+pub(crate) struct Compared {
+    /// What differs, in order.
+    pub differences: Vec<Difference>,
+    /// Whether the checkpoint has anything of the scope.
+    pub was_there: bool,
+    /// Whether the directory has.
+    pub is_there: bool,
+}
+
+/// Compares a directory, as it is now, with what a checkpoint has, in a scope and on the way to it: both come in the order of
+/// a tree, and no more is held than what differs. What is left out by now is left out on both sides. Of what differs,
+/// `wanted` is kept.
+pub(crate) fn compare(
     root: &RootDir,
-    scope: &Scope,
-    exclusions: &[String],
-) -> Result<BTreeMap<TreePath, Live>, Failure> {
-    let mut found: BTreeMap<TreePath, Live> = BTreeMap::new();
-    let mut links = Vec::new();
+    key: &ChunkKey,
+    (scope, exclusions): (&Scope, &[String]),
+    (stored, began_ms): (Stored, u64),
+    wanted: &dyn Fn(&Difference) -> bool,
+) -> Result<Compared, Failure> {
+    let was_there = Cell::new(false);
+    let before = stored.filter(|entry| {
+        let Ok(entry) = entry else { return true };
+        was_there.set(was_there.get() || scope.holds(&entry.path));
+        !is_left_out(&entry.path, exclusions)
+    });
+    let mut comparison = Comparison {
+        root,
+        key,
+        scope,
+        began_ms,
+        wanted,
+        before: before.peekable(),
+        linked: HashMap::new(),
+        found: Compared::default(),
+    };
     let is_excluded = |path: &TreePath| {
         !scope.may_be_in(path) || exclusions.iter().any(|name| name.as_bytes() == path.as_bytes())
     };
-    walk(root, &is_excluded, THREADS, &mut |walked| {
-        let Entry { path, kind, .. } = &walked.entry;
-        match kind {
-            Kind::HardLink { target } => links.push((path.clone(), target.clone())),
-            _ => {
-                let live = Live { entry: walked.entry.clone(), state: walked.file.map(|file| file.state) };
-                found.insert(path.clone(), live);
-            }
-        }
-        Ok(())
-    })?;
-    for (path, target) in links {
-        // What the link was to may lie outside of the scope; then it is what links look like.
-        if let Some(file) = found.get(&target).cloned() {
-            let entry = Entry { path: path.clone(), ..file.entry };
-            found.insert(path, Live { entry, state: file.state });
-        }
+    // A failure ends the walk; it is told as it is.
+    let mut failed = None;
+    let walked = walk(root, &is_excluded, THREADS, &mut |walked| {
+        comparison.take(walked).map_err(|failure| {
+            failed = Some(failure);
+            store::Error::Interrupted
+        })
+    });
+    if let Some(failure) = failed {
+        return Err(failure);
     }
-    found.retain(|path, _| scope.holds(path) || scope.is_led_to_by(path));
-    Ok(found)
+    walked?;
+    comparison.pass(None)?;
+    let found = comparison.found;
+    Ok(Compared { was_there: was_there.get(), ..found })
 }
 
-/// Everything in a scope that differs, in order.
-pub(crate) fn differences(
-    root: &RootDir,
-    key: &ChunkKey,
-    before: BTreeMap<TreePath, Entry>,
-    mut after: BTreeMap<TreePath, Live>,
+/// A comparison that goes on.
+struct Comparison<'a, I: Iterator<Item = store::Result<Entry>>> {
+    root: &'a RootDir,
+    key: &'a ChunkKey,
+    scope: &'a Scope,
     began_ms: u64,
-) -> Result<Vec<Difference>, Failure> {
-    let mut found = Vec::new();
-    for (path, old) in before {
-        let Some(new) = after.remove(&path) else {
-            found.push(difference(path, ChangeKind::Deleted, Some(old), None));
-            continue;
+    wanted: &'a dyn Fn(&Difference) -> bool,
+    before: Peekable<I>,
+    /// The files that have several names.
+    linked: HashMap<TreePath, Live>,
+    found: Compared,
+}
+
+impl<I: Iterator<Item = store::Result<Entry>>> Comparison<'_, I> {
+    /// The next path of the directory.
+    fn take(&mut self, walked: WalkedEntry) -> Result<(), Failure> {
+        let WalkedEntry { entry, file, has_other_names } = walked;
+        let path = entry.path.clone();
+        let live = match &entry.kind {
+            // Of a link that is in the scope the file is, too: outside of it nothing is walked.
+            Kind::HardLink { target } => match self.linked.get(target) {
+                Some(file) => {
+                    Live { entry: Entry { path: path.clone(), ..file.entry.clone() }, ..file.clone() }
+                }
+                None => return Ok(()),
+            },
+            _ => Live { entry, state: file.map(|file| file.state) },
         };
-        let time_of_directory = matches!(old.kind, Kind::Directory) && old.meta.mtime != new.entry.meta.mtime;
-        match changed(root, key, &path, &old, &new, began_ms)? {
-            Some(change) => found.push(difference(path, change, Some(old), Some(new.entry))),
-            None if time_of_directory => found.push(Difference {
+        if has_other_names {
+            self.linked.insert(path.clone(), live.clone());
+        }
+        if !self.scope.holds(&path) && !self.scope.is_led_to_by(&path) {
+            return Ok(());
+        }
+        self.found.is_there |= self.scope.holds(&path);
+        self.pass(Some(&path))?;
+        let old = match self.before.next_if(|entry| matches!(entry, Ok(entry) if entry.path == path)) {
+            Some(old) => old?,
+            None => {
+                self.keep(difference(path, ChangeKind::Created, None, Some(live.entry)));
+                return Ok(());
+            }
+        };
+        let time_of_directory =
+            matches!(old.kind, Kind::Directory) && old.meta.mtime != live.entry.meta.mtime;
+        match changed(self.root, self.key, &path, &old, &live, self.began_ms)? {
+            Some(change) => self.keep(difference(path, change, Some(old), Some(live.entry))),
+            None if time_of_directory => self.keep(Difference {
                 is_time_of_directory: true,
-                ..difference(path, ChangeKind::Metadata, Some(old), Some(new.entry))
+                ..difference(path, ChangeKind::Metadata, Some(old), Some(live.entry))
             }),
             None => {}
         }
+        Ok(())
     }
-    found.extend(
-        after.into_iter().map(|(path, new)| difference(path, ChangeKind::Created, None, Some(new.entry))),
-    );
-    found.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(found)
+
+    /// What the checkpoint has before a path, or all the rest of it, is not there any more.
+    fn pass(&mut self, path: Option<&TreePath>) -> Result<(), Failure> {
+        let is_before = |entry: &store::Result<Entry>| match entry {
+            Ok(entry) => path.is_none_or(|path| entry.path < *path),
+            Err(_) => true,
+        };
+        while let Some(old) = self.before.next_if(is_before) {
+            let old = old?;
+            self.keep(difference(old.path.clone(), ChangeKind::Deleted, Some(old), None));
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, difference: Difference) {
+        if (self.wanted)(&difference) {
+            self.found.differences.push(difference);
+        }
+    }
 }
 
 /// A directory on the way that the checkpoint has and that is none now: what lies in it has no place without it.

@@ -8,7 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use store::{
     catalog::records,
     content::TenantStore,
-    format::tree::{Entry, Kind, TreePath},
+    format::{
+        record::Record,
+        tree::{Entry, Kind, TreePath},
+    },
     ops::read::{
         browse,
         diff::{self, Change, Line},
@@ -59,7 +62,7 @@ impl Engine {
         // A mount tells of all that is done to it.
         if stored.last_event.is_none() && !restored.is_empty() {
             let reverted = Reverted { tenant, folder, slots, told, restored };
-            missed.extend(reverted.missed(&browse::entries(tenant, &after).await?).await?);
+            missed.extend(reverted.missed(&after).await?);
         }
         Ok(missed)
     }
@@ -101,26 +104,29 @@ struct Reverted<'a> {
 
 impl Reverted<'_> {
     /// What was done to them since, and no event has told of. `after` is how everything is.
-    async fn missed(&self, after: &[Entry]) -> Result<Vec<NewEvent>, Failure> {
-        let mut sources: HashMap<&str, BTreeMap<TreePath, Entry>> = HashMap::new();
-        let after: BTreeMap<&TreePath, &Entry> = after.iter().map(|entry| (&entry.path, entry)).collect();
-        let mut missed = Vec::new();
-        let mut paths: Vec<_> = self.restored.iter().collect();
-        paths.sort_unstable();
-        for (path, (id, from)) in paths {
+    async fn missed(&self, after: &Record) -> Result<Vec<NewEvent>, Failure> {
+        // By the checkpoint that each is from.
+        let mut sources: BTreeMap<&str, Vec<TreePath>> = BTreeMap::new();
+        for (path, (id, from)) in &self.restored {
             let is_told_since = self.told.get(*path).is_some_and(|last| last.id > *id);
-            // One of another workspace is not at hand.
-            let Some(kept) = self.slots.find(from).filter(|_| !is_told_since) else { continue };
-            if !sources.contains_key(*from) {
-                let record = records::get(self.tenant, &self.folder.lineage(), kept.record).await;
-                let Ok((record, _)) = record else { continue };
-                let entries = browse::entries(self.tenant, &record).await?;
-                sources.insert(*from, entries.into_iter().map(|entry| (entry.path.clone(), entry)).collect());
+            if let (false, Ok(path)) = (is_told_since, TreePath::new(path.as_bytes())) {
+                sources.entry(from).or_default().push(path);
             }
-            let Ok(tree_path) = TreePath::new(path.as_bytes()) else { continue };
-            let given_back = sources[*from].get(&tree_path);
-            missed.extend(since_then(path, given_back, after.get(&tree_path).copied()));
         }
+        let mut missed = Vec::new();
+        for (from, paths) in sources {
+            // One of another workspace is not at hand.
+            let Some(kept) = self.slots.find(from) else { continue };
+            let record = records::get(self.tenant, &self.folder.lineage(), kept.record).await;
+            let Ok((record, _)) = record else { continue };
+            let given_back = browse::named(self.tenant, &record, paths.clone()).await?;
+            let now = browse::named(self.tenant, after, paths.clone()).await?;
+            for path in paths {
+                let text = String::from_utf8_lossy(path.as_bytes());
+                missed.extend(since_then(&text, given_back.get(&path), now.get(&path)));
+            }
+        }
+        missed.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(missed)
     }
 }

@@ -22,7 +22,7 @@ use store::{
 };
 
 use super::{
-    compare::{self, Difference, Scope},
+    compare::{self, Difference, Scope, Stored},
     folder::WorkspaceFolder,
     lines,
     outcome::{
@@ -105,19 +105,15 @@ impl Engine {
     ) -> Result<Vec<Difference>, Failure> {
         let tenant = self.tenant(&folder.settings.profile.tenant).await?;
         let (record, _) = records::get(&tenant, &folder.lineage(), kept.record).await?;
-        let before = compare::stored(&tenant, &record, &scope).await?;
+        let stored = Stored::of(&tenant, &record, &scope).await?;
         let (directory, exclusions) = (folder.directory().to_owned(), folder.left_out()?);
         let (key, began_ms) = (*tenant.key(), kept.began_ms);
-        let wanted = scope.clone();
         let found = tokio::task::spawn_blocking(move || {
             let root = RootDir::open(&directory)?;
-            let before = compare::without(before, &exclusions);
-            let after = compare::live(&root, &scope, &exclusions)?;
-            compare::differences(&root, &key, before, after, began_ms)
+            let wanted = |found: &Difference| !found.is_time_of_directory && scope.holds(&found.path);
+            compare::compare(&root, &key, (&scope, &exclusions), (stored, began_ms), &wanted)
         });
-        let mut found = found.await.map_err(|error| Failure::internal(error.to_string()))??;
-        found.retain(|found| !found.is_time_of_directory && wanted.holds(&found.path));
-        Ok(found)
+        Ok(found.await.map_err(|error| Failure::internal(error.to_string()))??.differences)
     }
 
     /// How the text of one file differs between a checkpoint and now.
@@ -278,8 +274,9 @@ async fn entry_at(
     record: &Record,
     path: &TreePath,
 ) -> Result<Option<Entry>, Failure> {
-    let scope = Scope(Some(path.clone()));
-    Ok(compare::stored(tenant, record, &scope).await?.remove(path))
+    let mut part = browse::part(tenant, record, path).await?;
+    let found = part.iter().position(|entry| entry.path == *path);
+    Ok(found.map(|at| part.swap_remove(at)))
 }
 
 fn version(checkpoint: Option<CheckpointFields>, before: Option<&Entry>, now: Option<&Entry>) -> PathVersion {

@@ -5,11 +5,7 @@
 //! 3. If somebody has written to one of the paths meanwhile, there is another checkpoint of that.
 //! 4. [`place`](super::place) puts everything where it belongs. From then on nobody can interrupt it.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::HashSet, path::PathBuf, sync::Arc};
 
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat};
 use store::{
@@ -26,7 +22,7 @@ use store::{
 };
 
 use super::{
-    compare::{self, Difference, Scope},
+    compare::{self, Compared, Difference, Scope, Stored},
     folder::{FolderLock, PREPARED, WorkspaceFolder, prepared},
     outcome::{CheckpointFields, FileAction, Origin, PathKind, RevertAction, RevertOutcome, RevertedPath},
     place::{self, broken},
@@ -142,13 +138,13 @@ impl Engine {
             (to, _) if other.is_some() => {
                 let kept = source.checkpoint(&source.slots()?, to.as_deref())?;
                 let (record, _) = records::get(tenant, &source.lineage(), kept.record).await?;
-                let before = compare::stored(tenant, &record, &scope).await?;
+                let before = Stored::of(tenant, &record, &scope).await?;
                 (kept, record, before)
             }
             (Some(_), _) | (None, None) => {
                 let kept = folder.checkpoint(slots, request.to.as_deref())?;
                 let (record, _) = records::get(tenant, &folder.lineage(), kept.record).await?;
-                let before = compare::stored(tenant, &record, &scope).await?;
+                let before = Stored::of(tenant, &record, &scope).await?;
                 (kept, record, before)
             }
             (None, Some(path)) => newest_with(folder, tenant, slots, &scope, path).await?,
@@ -157,19 +153,20 @@ impl Engine {
         let (scope, exclusions) = (scope.clone(), folder.left_out()?);
         // The checkpoint does not say whether what it left out was there: nothing of that is taken away.
         let unknown = record.exclusions.clone();
-        let has_path = before.keys().any(|path| scope.holds(path));
         let compared = tokio::task::spawn_blocking(move || {
-            let before = compare::without(before, &exclusions);
-            let after = compare::live(&root, &scope, &exclusions)?;
-            let is_there = after.keys().any(|path| scope.holds(path));
-            let mut found = compare::differences(&root, &key, before, after, began_ms)?;
-            found.retain(|found| scope.holds(&found.path) || has_path && compare::is_lost_way(found));
-            found.retain(|found| found.before.is_some() || !compare::is_left_out(&found.path, &unknown));
-            Ok::<_, Failure>((found, is_there))
+            let wanted =
+                |found: &Difference| found.before.is_some() || !compare::is_left_out(&found.path, &unknown);
+            let stored = (before, began_ms);
+            let mut found = compare::compare(&root, &key, (&scope, &exclusions), stored, &wanted)?;
+            let was_there = found.was_there;
+            found
+                .differences
+                .retain(|found| scope.holds(&found.path) || was_there && compare::is_lost_way(found));
+            Ok::<_, Failure>(found)
         });
-        let (differences, is_there) =
+        let Compared { differences, was_there, is_there } =
             compared.await.map_err(|error| Failure::internal(error.to_string()))??;
-        if !has_path && !is_there {
+        if !was_there && !is_there {
             let path = request.path.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
             let message = format!("neither the workspace nor cp-{} has {path}", kept.slot);
             return Err(Failure::new(ErrorKind::NotFound, message).hint(format!(
@@ -266,11 +263,11 @@ async fn newest_with(
     slots: &Slots,
     scope: &Scope,
     path: &TreePath,
-) -> Result<(Kept, Record, BTreeMap<TreePath, Entry>), Failure> {
+) -> Result<(Kept, Record, Stored), Failure> {
     for kept in slots.newest_first() {
         let (record, _) = records::get(tenant, &folder.lineage(), kept.record).await?;
-        let before = compare::stored(tenant, &record, scope).await?;
-        if before.contains_key(path) {
+        let before = Stored::of(tenant, &record, scope).await?;
+        if before.has(path) {
             return Ok((kept.clone(), record, before));
         }
     }

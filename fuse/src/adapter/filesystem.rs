@@ -18,7 +18,10 @@ use super::{
 };
 use crate::{
     Errno, Result,
-    fs::{Allocation, Must, Replace, Seek, SetAttributes, read::Plan},
+    fs::{
+        Allocation, Must, Replace, Seek, SetAttributes,
+        read::{Plan, Reading},
+    },
     overlay::change::NewKind,
 };
 
@@ -228,12 +231,12 @@ impl Filesystem for Adapter {
                 Err(error) => return reply.error(errno(error)),
             };
             match fs.read_now(&plan) {
-                Some(Ok(bytes)) => reply.data(&bytes),
-                Some(Err(error)) => reply.error(errno(error)),
-                None => {
+                Reading::Done(Ok(bytes)) => reply.data(&bytes),
+                Reading::Done(Err(error)) => reply.error(errno(error)),
+                Reading::Waiting(found) => {
                     runtime.spawn(async move {
                         let read = tokio::select! {
-                            read = fs.read_later(plan) => read,
+                            read = fs.read_later(plan, found) => read,
                             () = killed(reader) => Err(Errno::INTR),
                         };
                         match read {

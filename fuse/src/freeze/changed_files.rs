@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 
 use crate::{
     fs::Fs,
-    lower::{Content, Piece},
+    lower::{ChunkLookup, Content, Piece},
     overlay::node::{FileNode, Ino, Segment},
 };
 
@@ -106,8 +106,8 @@ impl ChangedFiles {
         }
         let lower = &self.fs.lower;
         let chunks = match lower.now(&pieces) {
-            Some(chunks) => chunks?,
-            None => self.runtime.block_on(lower.fetch(&pieces))?,
+            ChunkLookup::Here(chunks) => chunks?,
+            ChunkLookup::Away(found) => self.runtime.block_on(lower.fetch(found))?,
         };
         for ((to, skip), chunk) in places.into_iter().zip(chunks) {
             let len = to.len();

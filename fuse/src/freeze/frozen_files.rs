@@ -1,19 +1,14 @@
 //! `FrozenFiles` finds the regular files of a frozen tree by path, and reads them as they were when the epoch
-//! ended. It looks up what it is asked for, and lists the whole tree only on demand.
+//! ended. It looks up what it is asked for.
 
 use std::{
-    collections::BTreeSet,
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
 
-use store::{
-    Result,
-    format::tree::{Entry, Kind, TreePath},
-    ops::write::snapshot::TreeFiles,
-};
+use store::{Result, format::tree::TreePath, ops::write::snapshot::TreeFiles};
 use tokio::runtime::Handle;
 
 use super::{ChangedFiles, FrozenNodes};
@@ -91,12 +86,6 @@ impl TreeFiles for FrozenFiles<'_> {
             named.map(path).filter(|path| !self.is_excluded(path)).collect()
         };
         Ok((of_kind(FileKind::File), of_kind(FileKind::Directory)))
-    }
-
-    fn all(&self) -> Result<BTreeSet<PathBuf>> {
-        let listed = self.runtime.block_on(self.frozen.list())?;
-        let is_file = |entry: &&Entry| matches!(entry.kind, Kind::File { .. } | Kind::HardLink { .. });
-        Ok(listed.entries.iter().filter(is_file).map(|entry| to_path(&entry.path)).collect())
     }
 
     fn head(&self, path: &Path, most: usize) -> Option<Vec<u8>> {

@@ -5,7 +5,7 @@ use std::{fs::File, ops::Range, os::unix::fs::FileExt, sync::Arc};
 use super::{Answer, Fs, State, answer, errno, handles::What};
 use crate::{
     Errno, Result,
-    lower::{Chunk, Content, Lower, Piece},
+    lower::{Chunk, ChunkLookup, Content, FoundChunks, Lower, Piece},
     overlay::node::{Ino, Segment},
 };
 
@@ -20,6 +20,13 @@ pub struct Plan {
     /// In order; between them are zeros.
     sources: Vec<(Range<usize>, Source)>,
     pieces: Vec<Piece>,
+}
+
+/// A read that waits for nothing: done, or with what it has found so far.
+#[derive(Debug)]
+pub enum Reading {
+    Done(Result<Vec<u8>>),
+    Waiting(FoundChunks),
 }
 
 /// What has some of the bytes, and from where on.
@@ -117,33 +124,37 @@ impl Fs {
     }
 
     /// Reads at once, if nothing far away is needed.
-    pub fn read_now(&self, plan: &Plan) -> Option<Result<Vec<u8>>> {
+    pub fn read_now(&self, plan: &Plan) -> Reading {
         plan.now(&*self.lower)
     }
 
-    /// Reads, whatever that takes.
-    pub async fn read_later(&self, plan: Plan) -> Result<Vec<u8>> {
-        plan.later(&*self.lower).await
+    /// Reads the rest, whatever that takes.
+    pub async fn read_later(&self, plan: Plan, found: FoundChunks) -> Result<Vec<u8>> {
+        plan.later(&*self.lower, found).await
     }
 
     /// Reads, waiting for whatever is needed: for threads that may wait.
     pub fn read(&self, ino: Ino, offset: u64, len: u32, runtime: &tokio::runtime::Handle) -> Result<Vec<u8>> {
         let plan = answer::wait(runtime, || self.plan(ino, None, offset, len))?;
         match self.read_now(&plan) {
-            Some(read) => read,
-            None => runtime.block_on(self.read_later(plan)),
+            Reading::Done(read) => read,
+            Reading::Waiting(found) => runtime.block_on(self.read_later(plan, found)),
         }
     }
 }
 
 impl Plan {
-    pub fn now(&self, lower: &dyn Lower) -> Option<Result<Vec<u8>>> {
-        let chunks = if self.pieces.is_empty() { Ok(Vec::new()) } else { lower.now(&self.pieces)? };
-        Some(self.finish(chunks))
+    pub fn now(&self, lower: &dyn Lower) -> Reading {
+        let found =
+            if self.pieces.is_empty() { ChunkLookup::Here(Ok(Vec::new())) } else { lower.now(&self.pieces) };
+        match found {
+            ChunkLookup::Here(chunks) => Reading::Done(self.finish(chunks)),
+            ChunkLookup::Away(found) => Reading::Waiting(found),
+        }
     }
 
-    pub async fn later(self, lower: &dyn Lower) -> Result<Vec<u8>> {
-        let chunks = if self.pieces.is_empty() { Ok(Vec::new()) } else { lower.fetch(&self.pieces).await };
+    pub async fn later(self, lower: &dyn Lower, found: FoundChunks) -> Result<Vec<u8>> {
+        let chunks = lower.fetch(found).await;
         self.finish(chunks)
     }
 

@@ -120,8 +120,7 @@ impl Mount {
         let storing = commit::commit(
             self.tenant()?,
             wanted,
-            changes,
-            files,
+            (changes, files),
             built_on,
             request.hold.as_deref(),
             intend,

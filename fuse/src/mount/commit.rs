@@ -205,7 +205,7 @@ impl Mount {
         };
         let moves = Some(&*hold).filter(|_| aside.is_none());
         let storing =
-            commit::commit(self.tenant()?, wanted, changes, files, built_on, moves, intend, progress);
+            commit::commit(self.tenant()?, wanted, (changes, files), built_on, moves, intend, progress);
         let committed = match &aside {
             Some(aside) => unless_wanted(storing, aside.wanted.clone()).await,
             None => storing.await,

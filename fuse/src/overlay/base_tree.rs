@@ -59,11 +59,11 @@ impl BaseTree {
     /// The node with this number, with all its names.
     pub fn node(&self, ino: Ino) -> Now<Option<Node>> {
         let Some(ordinal) = self.numbers.ordinal(ino) else { return Ok(None) };
-        let Some(entry) = self.ask(self.tree.at_now(ordinal))? else { return Ok(None) };
+        let Some((entry, file)) = self.ask(self.tree.whole_now(ordinal))? else { return Ok(None) };
         let mut below = vec![entry.path.clone()];
         let kind = match &entry.kind {
             Kind::File { .. } => {
-                let Some(file) = self.ask(self.tree.file_now(&entry.path))? else { return Ok(None) };
+                let Some(file) = file else { return Ok(None) };
                 below.extend_from_slice(self.ask(self.tree.links_now())?.to(&entry.path));
                 let mut locations = file.pieces.iter().map(|piece| piece.location);
                 let Some(lower) = LowerFile::of(&file.entry, &mut locations) else { return Ok(None) };

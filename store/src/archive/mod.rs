@@ -14,7 +14,6 @@ pub mod pax;
 pub mod problem;
 pub mod reader;
 pub mod sparse;
-pub mod tree_builder;
 
 use std::io::{self, Read};
 

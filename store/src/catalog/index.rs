@@ -76,10 +76,11 @@ async fn of_entries(store: &TenantStore, entries: Vec<Entry>, budget: u64) -> Re
         .collect();
     let used = IndexUse { indexes: chosen.len() as u64, left_out: total - chosen.len() as u64 };
     let seen = chosen.iter().map(|entry| (entry.key.clone(), entry.size)).collect();
-    let indexes: Vec<Option<Index>> =
-        stream::iter(chosen).map(|entry| one(store, entry)).buffered(REQUESTS_AT_ONCE).collect().await;
+    let mut indexes = stream::iter(chosen).map(|entry| one(store, entry)).buffered(REQUESTS_AT_ONCE);
     let mut locations = Locations::new();
-    for index in indexes.into_iter().flatten().filter(|index| index.key == *store.key()) {
+    while let Some(index) = indexes.next().await {
+        let Some(index) = index.filter(|index| index.key == *store.key()) else { continue };
+        locations.reserve(index.packs.iter().map(|pack| pack.chunks.len()).sum());
         for (id, location) in index.packs.iter().flat_map(|pack| pack.locations()) {
             locations.entry(id).or_insert(location);
         }

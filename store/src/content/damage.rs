@@ -91,41 +91,6 @@ impl DamagedFrames {
         record.content.iter().flat_map(|content| &content.packs).any(|used| packs.contains(&used.pack))
     }
 
-    /// The mark of a snapshot with these entries; `None` if it needs nothing that is lost.
-    pub fn mark(
-        &self,
-        record: &Record,
-        entries: &[Entry],
-        locations: &[Location],
-        found_at_ms: u64,
-    ) -> Option<Mark> {
-        let mut packs: BTreeMap<PackId, BTreeSet<u64>> = BTreeMap::new();
-        for pack in self.lost_meta_packs(record) {
-            packs.entry(pack).or_default();
-        }
-        let (mut places, mut files) = (locations.iter(), 0);
-        for entry in entries {
-            let mut is_hit = false;
-            for location in places.by_ref().take(entry.chunks().count()) {
-                if self.holds(location) {
-                    is_hit = true;
-                    packs.entry(location.pack).or_default().insert(location.offset);
-                }
-            }
-            files += u64::from(is_hit && matches!(entry.kind, Kind::File { .. }));
-        }
-        if packs.is_empty() {
-            return None;
-        }
-        let total: usize = packs.values().map(BTreeSet::len).sum();
-        let packs = packs.into_iter().map(|(pack, offsets)| {
-            let whole = self.packs.contains(&pack) || total > MOST_OFFSETS;
-            let offsets = if whole { Vec::new() } else { offsets.into_iter().collect() };
-            MarkedPack { pack, offsets, unknown: Unknown::new() }
-        });
-        Some(Mark { found_at_ms, files, packs: packs.collect(), unknown: Unknown::new() })
-    }
-
     /// The mark of a snapshot whose tree cannot be read: all of its files are lost.
     pub(crate) fn mark_whole(&self, record: &Record, found_at_ms: u64) -> Mark {
         let packs = self.lost_meta_packs(record);
@@ -136,6 +101,51 @@ impl DamagedFrames {
     fn lost_meta_packs<'a>(&'a self, record: &'a Record) -> impl Iterator<Item = PackId> + 'a {
         let used = record.content.iter().flat_map(|content| &content.packs).map(|used| used.pack);
         used.filter(|pack| pack.seq == PackSeq::Meta && self.packs.contains(pack))
+    }
+}
+
+/// The mark of a snapshot, made entry by entry.
+#[derive(Debug)]
+pub struct Marking<'a> {
+    lost: &'a DamagedFrames,
+    /// Of each pack, the frames that the snapshot lacks.
+    packs: BTreeMap<PackId, BTreeSet<u64>>,
+    /// How many files need any of them.
+    files: u64,
+}
+
+impl<'a> Marking<'a> {
+    /// Of a snapshot that needs nothing of what is lost, so far.
+    pub fn of(lost: &'a DamagedFrames) -> Self {
+        Self { lost, packs: BTreeMap::new(), files: 0 }
+    }
+
+    /// The snapshot has this entry, with its chunks there.
+    pub fn add(&mut self, entry: &Entry, locations: &[Location]) {
+        let mut is_hit = false;
+        for location in locations.iter().filter(|location| self.lost.holds(location)) {
+            is_hit = true;
+            self.packs.entry(location.pack).or_default().insert(location.offset);
+        }
+        self.files += u64::from(is_hit && matches!(entry.kind, Kind::File { .. }));
+    }
+
+    /// The mark; `None` if the snapshot needs nothing that is lost.
+    pub fn end(self, record: &Record, found_at_ms: u64) -> Option<Mark> {
+        let Self { lost, mut packs, files } = self;
+        for pack in lost.lost_meta_packs(record) {
+            packs.entry(pack).or_default();
+        }
+        if packs.is_empty() {
+            return None;
+        }
+        let total: usize = packs.values().map(BTreeSet::len).sum();
+        let packs = packs.into_iter().map(|(pack, offsets)| {
+            let whole = lost.packs.contains(&pack) || total > MOST_OFFSETS;
+            let offsets = if whole { Vec::new() } else { offsets.into_iter().collect() };
+            MarkedPack { pack, offsets, unknown: Unknown::new() }
+        });
+        Some(Mark { found_at_ms, files, packs: packs.collect(), unknown: Unknown::new() })
     }
 }
 

@@ -9,6 +9,7 @@ mod meta_pack;
 mod new_tree;
 
 pub use meta_pack::MetaPack;
+pub(crate) use meta_pack::SharedBlobs;
 pub(crate) use new_tree::TreePart;
 pub use new_tree::{NewMetadata, NewTree};
 
@@ -219,38 +220,8 @@ impl Metadata {
         Ok((entries, locations))
     }
 
-    /// Segment by segment, its chunks: their ids, lengths and locations.
-    pub(crate) fn read_segments(
-        &self,
-        mut each: impl FnMut(&SegmentRef, Vec<(ChunkId, u32, Location)>) -> Result<()>,
-    ) -> Result<()> {
-        // An entry that is cut is whole only with the segment it ends in, but each segment has a table of its own.
-        let mut reader = SegmentReader::default();
-        let mut chunks = Vec::with_capacity(self.chunks());
-        for (segment, tree) in self.root.segments.iter().zip(&self.trees) {
-            let span = reader
-                .read(tree, |entry| chunks.extend(entry.chunks()))
-                .map_err(|error| error.of(format!("tree segment {}", segment.tree.id)))?;
-            check_span(segment, &span)?;
-        }
-        reader.finish().map_err(|error| error.of("the snapshot's tree"))?;
-        let count = chunks.len();
-        let mismatch =
-            || Error::damaged("the snapshot's table", format!("not as many locations as its {count} chunks"));
-        let mut chunks = chunks.into_iter();
-        for (segment, table) in self.root.segments.iter().zip(&self.tables) {
-            let place = |location| {
-                let (id, raw_len) = chunks.next().ok_or_else(mismatch)?;
-                Ok((id, raw_len, location))
-            };
-            let placed = table_of(segment, table)?.into_iter().map(place).collect::<Result<_>>()?;
-            each(segment, placed)?;
-        }
-        if chunks.next().is_some() { Err(mismatch()) } else { Ok(()) }
-    }
-
     /// For each segment, where its chunks lie.
-    pub fn tables(&self) -> Result<Vec<Vec<Location>>> {
+    fn tables(&self) -> Result<Vec<Vec<Location>>> {
         let segments = self.root.segments.iter().zip(&self.tables);
         segments.map(|(segment, bytes)| table_of(segment, bytes)).collect()
     }

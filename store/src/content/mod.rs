@@ -16,6 +16,7 @@ mod directory;
 pub mod ingest;
 pub mod known_objects;
 pub mod meta;
+pub mod moved_tree;
 pub mod packer;
 pub mod reader;
 pub mod rechunk;

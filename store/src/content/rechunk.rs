@@ -49,8 +49,8 @@ pub fn recut(file: &dyn RechunkSource, cutter: &mut Cutter<'_>) -> Result<()> {
     if file.holes().is_empty() && size <= cutter.inline_bytes() {
         let mut bytes = vec![0; size as usize];
         file.read(0, &mut bytes)?;
-        // Reading from memory cannot fail.
-        return cutter.read_from(&mut &bytes[..], size).map_or(Ok(()), |taken| taken.map(drop));
+        let taken = cutter.read_from(&mut &bytes[..], size);
+        return taken.map(drop).map_err(|fault| fault.at("cannot read", "memory"));
     }
     let mut at = 0;
     for hole in file.holes() {

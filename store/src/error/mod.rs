@@ -3,10 +3,12 @@
 mod bucket;
 mod catalog;
 pub mod plain;
+mod read_fault;
 mod utc;
 
 pub use bucket::BucketError;
 pub use catalog::{Deleted, Holder, Needed};
+pub use read_fault::ReadFault;
 pub use utc::utc;
 
 use std::{io, path::PathBuf};

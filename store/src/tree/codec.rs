@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A path by the part that it does not share with the one before, which it replaces.
-pub(super) fn put_path(out: &mut Vec<u8>, previous: &mut Vec<u8>, path: &[u8]) {
+pub(crate) fn put_path(out: &mut Vec<u8>, previous: &mut Vec<u8>, path: &[u8]) {
     let shared = previous.iter().zip(path).take_while(|(a, b)| a == b).count();
     out.put_varint(shared as u64);
     out.put_bytes(&path[shared..]);
@@ -22,7 +22,7 @@ pub(super) fn put_path(out: &mut Vec<u8>, previous: &mut Vec<u8>, path: &[u8]) {
 }
 
 /// Reads a path into that of the one before.
-pub(super) fn read_path(reader: &mut Reader<'_>, previous: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn read_path(reader: &mut Reader<'_>, previous: &mut Vec<u8>) -> Result<()> {
     let shared = reader.bounded(previous.len() as u64, "the shared part of a path")? as usize;
     let rest = reader.bytes(MAX_PATH_BYTES, "a path")?;
     previous.truncate(shared);
@@ -30,24 +30,24 @@ pub(super) fn read_path(reader: &mut Reader<'_>, previous: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
-pub(super) fn put_state(out: &mut Vec<u8>, state: &FileState) {
+pub(crate) fn put_state(out: &mut Vec<u8>, state: &FileState) {
     let FileState { device, inode, size, mtime, ctime } = *state;
     [device, inode, size].into_iter().for_each(|number| out.put_varint(number));
     put_time(out, mtime);
     put_time(out, ctime);
 }
 
-pub(super) fn read_state(reader: &mut Reader<'_>) -> Result<FileState> {
+pub(crate) fn read_state(reader: &mut Reader<'_>) -> Result<FileState> {
     let (device, inode, size) = (reader.varint()?, reader.varint()?, reader.varint()?);
     Ok(FileState { device, inode, size, mtime: read_time(reader)?, ctime: read_time(reader)? })
 }
 
-pub(super) fn put_time(out: &mut Vec<u8>, time: Time) {
+pub(crate) fn put_time(out: &mut Vec<u8>, time: Time) {
     out.put_signed(time.seconds);
     out.put_varint(time.nanos.into());
 }
 
-pub(super) fn read_time(reader: &mut Reader<'_>) -> Result<Time> {
+pub(crate) fn read_time(reader: &mut Reader<'_>) -> Result<Time> {
     Ok(Time { seconds: reader.signed()?, nanos: reader.bounded(999_999_999, "nanoseconds")? as u32 })
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn put_other(out: &mut Vec<u8>, entry: &Entry) {
     put_xattrs(out, &meta.xattrs);
 }
 
-pub(super) fn put_xattrs(out: &mut Vec<u8>, xattrs: &Xattrs) {
+pub(crate) fn put_xattrs(out: &mut Vec<u8>, xattrs: &Xattrs) {
     out.put_varint(xattrs.len() as u64);
     for (name, value) in xattrs {
         out.put_bytes(name);
@@ -78,7 +78,7 @@ pub(super) fn put_xattrs(out: &mut Vec<u8>, xattrs: &Xattrs) {
     }
 }
 
-pub(super) fn read_xattrs(reader: &mut Reader<'_>) -> Result<Xattrs> {
+pub(crate) fn read_xattrs(reader: &mut Reader<'_>) -> Result<Xattrs> {
     let read = |reader: &mut Reader<'_>| {
         let name = reader.bytes(MAX_NAME_BYTES, "an attribute's name")?.to_vec();
         Ok((name, reader.bytes(MAX_XATTR_BYTES, "an attribute")?.to_vec()))
@@ -86,7 +86,7 @@ pub(super) fn read_xattrs(reader: &mut Reader<'_>) -> Result<Xattrs> {
     (0..reader.count(2, "extended attributes")?).map(|_| read(reader)).collect()
 }
 
-pub(super) fn put_extents(out: &mut Vec<u8>, extents: &[Extent]) {
+pub(crate) fn put_extents(out: &mut Vec<u8>, extents: &[Extent]) {
     out.put_varint(extents.len() as u64);
     for extent in extents {
         match extent {
@@ -103,7 +103,7 @@ pub(super) fn put_extents(out: &mut Vec<u8>, extents: &[Extent]) {
     }
 }
 
-pub(super) fn read_extents(reader: &mut Reader<'_>) -> Result<Vec<Extent>> {
+pub(crate) fn read_extents(reader: &mut Reader<'_>) -> Result<Vec<Extent>> {
     let read = |reader: &mut Reader<'_>| {
         let head = reader.varint()?;
         Ok(match head & 3 {

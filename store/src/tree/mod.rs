@@ -3,7 +3,7 @@
 pub(crate) mod codec;
 pub(crate) mod read;
 pub(crate) mod read_log;
-mod records;
+pub(crate) mod records;
 pub mod remove;
 pub mod root_dir;
 pub(crate) mod stat_cache;

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    error::IoContext,
+    error::{IoContext, ReadFault},
     format::tree::{Time, TreePath},
 };
 
@@ -37,7 +37,7 @@ pub enum OnChange {
 /// Takes a file's content in order.
 pub(crate) trait ContentSink {
     /// The next bytes of `file`, at most `most`; says how many there were.
-    fn data(&mut self, file: &mut File, most: u64) -> std::io::Result<Result<u64>>;
+    fn data(&mut self, file: &mut File, most: u64) -> Result<u64, ReadFault>;
     fn hole(&mut self, len: u64) -> Result<()>;
     /// Forgets everything taken so far.
     fn restart(&mut self);
@@ -88,8 +88,8 @@ pub(crate) fn read(
         if !FileType::from_raw_mode(before.st_mode).is_file() || !same_file(&state, &found.state) {
             break;
         }
-        let is_whole =
-            read_once(&mut file, found.sparse, state.size, sink).at("cannot read", root.display(path))??;
+        let is_whole = read_once(&mut file, found.sparse, state.size, sink)
+            .map_err(|fault| fault.at("cannot read", root.display(path)))?;
         let xattrs =
             xattrs::of_file(&file).at("cannot read the extended attributes of", root.display(path))?;
         let after = fstat(&file).at("cannot read the attributes of", root.display(path))?;
@@ -131,7 +131,7 @@ fn take_as_read(
     let size = fstat(&source).at("cannot read the attributes of", shown())?.st_size as u64;
     source.seek(SeekFrom::Start(0)).at("cannot read", shown())?;
     // It may be shorter by now.
-    let size = sink.data(&mut source, size).at("cannot read", shown())??;
+    let size = sink.data(&mut source, size).map_err(|fault| fault.at("cannot read", shown()))?;
     Ok(ReadState { state: FileState { size, ..FileState::of(&before) }, xattrs })
 }
 
@@ -156,26 +156,22 @@ fn read_once(
     sparse: bool,
     size: u64,
     sink: &mut dyn ContentSink,
-) -> std::io::Result<Result<bool>> {
+) -> Result<bool, ReadFault> {
     let mut at = 0;
     while at < size {
         let (data, end) = if sparse { next_data(file, at, size)? } else { (at, size) };
-        if data > at
-            && let Err(error) = sink.hole(data - at)
-        {
-            return Ok(Err(error));
+        if data > at {
+            sink.hole(data - at)?;
         }
         if data < end {
             file.seek(SeekFrom::Start(data))?;
-            match sink.data(file, end - data)? {
-                Ok(got) if got == end - data => {}
-                Ok(_) => return Ok(Ok(false)),
-                Err(error) => return Ok(Err(error)),
+            if sink.data(file, end - data)? != end - data {
+                return Ok(false);
             }
         }
         at = end;
     }
-    Ok(Ok(true))
+    Ok(true)
 }
 
 fn same_file(a: &FileState, b: &FileState) -> bool {

@@ -46,9 +46,22 @@ impl Records {
         encode(&mut self.last);
     }
 
+    /// The next record begins a block, whose number this is.
+    pub fn begin_block(&mut self) -> usize {
+        if !self.last.is_empty() {
+            self.put_away();
+        }
+        self.blocks.len()
+    }
+
     /// From the first to the last.
     pub fn reader(&self) -> RecordReader<'_> {
-        RecordReader { records: self, next: 0, block: Cow::Borrowed(&[]), at: 0 }
+        self.reader_from(0)
+    }
+
+    /// From the first of a block to the last.
+    pub fn reader_from(&self, block: usize) -> RecordReader<'_> {
+        RecordReader { records: self, next: block, block: Cow::Borrowed(&[]), at: 0 }
     }
 
     fn put_away(&mut self) {

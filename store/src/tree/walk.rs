@@ -106,6 +106,8 @@ pub struct WalkedEntry {
     pub entry: Entry,
     /// The file, if it is a regular one.
     pub file: Option<FoundFile>,
+    /// Whether links to it may follow.
+    pub has_other_names: bool,
 }
 
 /// How many entries the threads of a walk are ahead of the caller, at most.
@@ -143,7 +145,7 @@ fn walk_within(
         }
         // Also when this thread panics: nobody may wait for it for ever.
         let _ending = ahead.ending();
-        each(WalkedEntry { entry: top, file: None })?;
+        each(WalkedEntry { entry: top, file: None, has_other_names: false })?;
         hand_on(&ahead, folder, each)
     })?;
     Ok(ahead.skipped())
@@ -166,7 +168,7 @@ fn hand_on(
             }
             continue;
         };
-        let mut found = None;
+        let (mut found, mut has_other_names) = (None, false);
         if let Some((file, several)) = file {
             let id = (file.state.device, file.state.inode);
             match links.get(&id).filter(|_| several) {
@@ -178,11 +180,11 @@ fn hand_on(
                     if several {
                         links.insert(id, entry.path.clone());
                     }
-                    found = Some(file);
+                    (found, has_other_names) = (Some(file), several);
                 }
             }
         }
-        each(WalkedEntry { entry, file: found })?;
+        each(WalkedEntry { entry, file: found, has_other_names })?;
         if let Some(folder) = folder {
             open.push((folder, 0, Vec::new().into_iter()));
         }

@@ -55,7 +55,7 @@ impl WalkLog {
 
     /// Adds an entry, which comes after all that were added; `choice` counts if it is a regular file.
     pub fn push(&mut self, found: &WalkedEntry, choice: Choice) {
-        let WalkedEntry { entry: Entry { path, meta, kind }, file } = found;
+        let WalkedEntry { entry: Entry { path, meta, kind }, file, .. } = found;
         let previous = &mut self.previous;
         self.records.push(|out| {
             let tag = match (kind, file) {
@@ -169,7 +169,8 @@ mod tests {
         let mut log = WalkLog::default();
         for (entry, file) in &kinds {
             let (found, choice) = file.map_or((None, Choice::Keep), |(found, choice)| (Some(found), choice));
-            log.push(&WalkedEntry { entry: entry.clone(), file: found }, choice);
+            let entry = entry.clone();
+            log.push(&WalkedEntry { entry, file: found, has_other_names: false }, choice);
         }
         let again: Vec<_> =
             log.entries().map(|logged| logged.map(|logged| (logged.entry, logged.file)).unwrap()).collect();

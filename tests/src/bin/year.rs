@@ -193,8 +193,7 @@ impl Year {
         let committed = commit::commit(
             &host.store,
             request,
-            tree,
-            files,
+            (tree, files),
             Some(base),
             Some(&hold),
             async |_| Ok(()),
@@ -298,7 +297,7 @@ impl Files for One {
         let mut rest = &self.0[..];
         while !rest.is_empty() {
             let most = rest.len() as u64;
-            cutter.read_from(&mut rest, most).expect("bytes in memory")?;
+            cutter.read_from(&mut rest, most).map_err(|fault| fault.at("cannot read", "memory"))?;
         }
         Ok(())
     }

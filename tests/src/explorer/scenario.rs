@@ -10,10 +10,7 @@ use bytes::Bytes;
 use store::{
     bucket::{Bucket, Key, MemoryBucket},
     catalog::{lock::Terms, pointer::Move, records, rules::Rules},
-    content::{
-        TenantStore,
-        meta::{MetaPack, Metadata},
-    },
+    content::{TenantStore, meta::MetaPack, moved_tree::MovedTree, snapshot_tree::SnapshotTree},
     format::{
         condemned::{Condemned, Phase},
         frame::Codec,
@@ -291,9 +288,11 @@ async fn set_up() -> Stage {
 /// A snapshot in one pack that no other snapshot needs.
 async fn alone(fixture: &StoreFixture, id: RecordId) -> (Content, Bytes) {
     let (record, _) = records::get(&fixture.store, &fixture.lineage, id).await.unwrap();
-    let metadata = Metadata::fetch(&fixture.store, &record.content.unwrap()).await.unwrap();
+    let root = record.content.as_ref().unwrap().root.pack;
+    let mut tree = MovedTree::new(Arc::new(SnapshotTree::open(&fixture.store, &record).await.unwrap()));
     let mut pack = MetaPack::new(&fixture.store, id).unwrap();
-    let (content, _) = pack.add_moved(&fixture.store, &metadata, |_| None, |_| true).unwrap();
+    let moved = tree.move_on((&mut pack, &fixture.store), |location| *location, |_| true, root).await;
+    let content = moved.unwrap().unwrap();
     assert_eq!(content.packs.iter().map(|used| used.pack).collect::<Vec<_>>(), [pack_of(id)]);
     (content, pack.seal(&fixture.store).bytes)
 }

@@ -70,7 +70,7 @@ impl Mounted {
         let wanted = commit_request(&lineage, Path::new("/mnt"));
         let (store, intend) = (&self.fixture.store, async |_| Ok(()));
         let storing =
-            commit::commit(store, wanted, changes, files, base.clone(), None, intend, Arc::new(Silent));
+            commit::commit(store, wanted, (changes, files), base.clone(), None, intend, Arc::new(Silent));
         let (report, stored) = Box::pin(storing).await.unwrap();
         let stored = match stored {
             Some(Stored { record, tree, .. }) => Base { record, tree },

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 use fuse::{
     Errno,
     freeze::{FrozenChanges, Taken},
-    fs::{Answer, Caller, Fs, Unanswered},
+    fs::{Answer, Caller, Fs, Unanswered, read::Reading},
     overlay::{
         checkpoint::{Below, Checkpoint},
         journal::Journal,
@@ -254,8 +254,7 @@ impl Mounted {
         let (report, stored) = commit::commit(
             &self.fixture.store,
             commit_request(&self.fixture.lineage, Path::new("/mnt")),
-            changes,
-            files,
+            (changes, files),
             self.base.clone(),
             None,
             async |_| Ok(()),
@@ -295,8 +294,8 @@ impl Mounted {
         let size = self.ask(|fs| fs.attributes(ino)).unwrap().size;
         let plan = self.ask(|fs| fs.plan(ino, None, 0, size as u32)).unwrap();
         match self.fs.read_now(&plan) {
-            Some(read) => read.unwrap(),
-            None => self.fs.read_later(plan).await.unwrap(),
+            Reading::Done(read) => read.unwrap(),
+            Reading::Waiting(found) => self.fs.read_later(plan, found).await.unwrap(),
         }
     }
 

@@ -271,7 +271,13 @@ async fn a_frozen_tree_is_read_as_it_was_whatever_is_changed_since() {
     half_old[40_000..41_000].copy_from_slice(&old[..1000]);
     let files = FrozenFiles::of(&frozen, &tokio::runtime::Handle::current());
     tokio::task::block_in_place(|| {
-        let paths = files.all().unwrap();
+        let mut paths = Vec::new();
+        files
+            .each_folder(&mut |files| {
+                paths.extend(files.iter().cloned());
+                Ok(())
+            })
+            .unwrap();
         let read = |path: &PathBuf| {
             let file = files.file(path).unwrap().unwrap();
             let mut bytes = vec![0; file.size() as usize];

@@ -12,7 +12,10 @@ use store::{
     bucket::{Access, Bucket, LocalBucket, Recorder, Verb},
     content::{chunk::Piece, snapshot_tree::SnapshotTree},
     format::tree::{Entry, Kind, TreePath},
-    ops::read::{browse, open::Opened},
+    ops::read::{
+        browse::{self, Listing, WholeTree},
+        open::Opened,
+    },
 };
 use tests::{forge::Forge, store_fixture::StoreFixture, tree::noise};
 
@@ -136,8 +139,11 @@ async fn a_root_without_spans_is_read_too() {
     let tree = SnapshotTree::by_need(&fixture.store, &forge.record).await.unwrap();
     assert_same(&tree, &opened).await;
     let path = TreePath::new("many/linked").unwrap();
-    let listed = browse::list(&fixture.store, &forge.record, &path, false).await.unwrap().unwrap();
-    assert_eq!(listed.file(&listed.entries[0]).unwrap().size(), (RUNS - 1) * (64 << 10) + 100);
+    let mut listing = Listing::open(&fixture.store, &forge.record, &path, false).await.unwrap().unwrap();
+    let listed = listing.next().await.unwrap().unwrap();
+    assert_eq!(listed[0].file().unwrap().size(), (RUNS - 1) * (64 << 10) + 100);
+    assert!(listing.next().await.unwrap().is_none());
+    listing.close().await;
     // What is written on top of it has spans.
     fs::write(profile.join("new"), b"new").unwrap();
     fixture.snapshot(&profile).await.unwrap();
@@ -179,11 +185,18 @@ async fn a_part_of_a_tree_is_read_without_the_rest() {
         ["", "a", "a/deep/er", "a!", "big", "many", "many/linked", "many/300", "a/deep/gone", "gone/far"];
     for top in tops.map(|top| TreePath::new(top).unwrap()) {
         recorder.take();
-        let part = browse::part(&counted.store, &opened.record, Some(&top)).await.unwrap();
+        let part = browse::part(&counted.store, &opened.record, &top).await.unwrap();
         assert!(part == naive_part(&opened.entries, Some(&top)), "at {top}");
         let read: u64 = recorder.take().iter().map(|call| call.bytes).sum();
         assert!(top.is_root() || read < all / 4, "{read} of {all} bytes at {top}");
     }
-    let part = browse::part(&counted.store, &opened.record, None).await.unwrap();
-    assert!(part == naive_part(&opened.entries, None), "of all");
+    let mut whole = WholeTree::open(&counted.store, &opened.record).await.unwrap();
+    let (mut all, mut most) = (Vec::new(), 0);
+    while let Some(entries) = whole.next().await.unwrap() {
+        most = most.max(entries.len());
+        all.extend(entries);
+    }
+    whole.close().await;
+    assert!(all == naive_part(&opened.entries, None), "of all");
+    assert!(most < all.len() / 4, "{most} of {} entries are held at once", all.len());
 }

@@ -42,7 +42,10 @@ impl Files for Contents {
     }
 
     fn read(&self, at: usize, cutter: &mut Cutter<'_>) -> store::Result<()> {
-        cutter.read_from(&mut &self.0[at][..], self.0[at].len() as u64).unwrap().map(drop)
+        cutter
+            .read_from(&mut &self.0[at][..], self.0[at].len() as u64)
+            .map(drop)
+            .map_err(|fault| fault.at("cannot read", "memory"))
     }
 }
 
@@ -82,7 +85,7 @@ async fn committed_by(
     let request = commit_request(&fixture.lineage, Path::new("/mnt"));
     let (files, intend) = (Arc::new(Contents(contents)), async |_| Ok(()));
     let committed =
-        commit::commit(&fixture.store, request, changes, files, base, Some(hold), intend, Arc::new(Silent));
+        commit::commit(&fixture.store, request, (changes, files), base, Some(hold), intend, Arc::new(Silent));
     let (report, mut stored) = committed.await.unwrap();
     // As a mount does it: nobody waits for this.
     if let Some(event) = stored.as_mut().and_then(|stored| stored.untold.take()) {
@@ -233,7 +236,7 @@ async fn saved(
     let (files, intend) = (Arc::new(Contents(contents.to_vec())), async |_| Ok(()));
     let base = Some(base.clone());
     let stored =
-        commit::commit(&fixture.store, request, changes, files, base, None, intend, Arc::new(Silent));
+        commit::commit(&fixture.store, request, (changes, files), base, None, intend, Arc::new(Silent));
     let (report, stored) = stored.await.unwrap();
     (report, stored.unwrap())
 }

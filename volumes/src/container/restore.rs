@@ -6,6 +6,7 @@
 use std::{
     collections::HashMap,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,11 +15,11 @@ use engine::{Engine, failure::Failure, text::time, threads};
 use store::{
     Error, ErrorKind,
     catalog::clock,
-    content::{TenantStore, workers::blocking},
+    content::{TenantStore, snapshot_tree::SnapshotTree, workers::blocking},
     format::record::Record,
     ops::{
         point_of_no_return::PointOfNoReturn,
-        read::{browse, restore as store_restore},
+        read::{browse::PinnedTree, restore as store_restore},
     },
     scratch::{Kind, Scratch},
     tree::write::Keeping,
@@ -224,14 +225,15 @@ impl Work<'_> {
             point_of_no_return: PointOfNoReturn::default(),
         };
         store_restore::restore(self.tenant, self.record, &request, self.engine.progress()).await?;
-        let entries = browse::entries(self.tenant, self.record).await?;
+        let pinned = PinnedTree::open(self.tenant, self.record).await?;
         let mut made = Vec::new();
         // One that is there is another restore's.
         if self.docker.api.inspect_image(&outcome.image).await.is_err() {
             made.push(self.docker.provisional_image(&outcome.image, self.notes)?);
         }
-        let working = self.make((&written, scratch.path()), &entries, &mut made, outcome);
+        let working = self.make((&written, scratch.path()), &pinned.tree, &mut made, outcome);
         let ended = Box::pin(working).await;
+        pinned.close().await;
         // Containers go before what they use.
         for provisional in made.into_iter().rev() {
             match &ended {
@@ -245,7 +247,7 @@ impl Work<'_> {
     async fn make(
         &self,
         (written, scratch): (&Path, &Path),
-        entries: &[store::format::tree::Entry],
+        tree: &Arc<SnapshotTree>,
         made: &mut Vec<Provisional>,
         outcome: &mut ContainerRestoreOutcome,
     ) -> Result<(), Failure> {
@@ -255,7 +257,7 @@ impl Work<'_> {
         if let Some(old) = &self.plan.replaces {
             outcome.before = Some(self.snapshot_of_old(&old.id).await?);
         }
-        self.fill_all((written, scratch), (entries, &image), made, outcome).await?;
+        self.fill_all((written, scratch), (tree, &image), made, outcome).await?;
         if self.plan.replaces.is_none() {
             made.push(self.docker.provisional_container(
                 &self.plan.container,
@@ -283,7 +285,7 @@ impl Work<'_> {
     async fn fill_all(
         &self,
         (written, scratch): (&Path, &Path),
-        (entries, image): (&[store::format::tree::Entry], &str),
+        (tree, image): (&Arc<SnapshotTree>, &str),
         made: &mut Vec<Provisional>,
         outcome: &mut ContainerRestoreOutcome,
     ) -> Result<(), Failure> {
@@ -295,7 +297,7 @@ impl Work<'_> {
                 (volume.files, volume.bytes, volume.verified) = (files, bytes, verified);
                 continue;
             }
-            let content = VolumeContent::of(entries, written, &volume.name);
+            let content = VolumeContent::of(Arc::clone(tree), written, &volume.name).await?;
             made.push(self.docker.provisional_volume(&volume.volume, &self.plan.mark, self.notes)?);
             self.create_volume(&volume.volume).await?;
             let helper = self.docker.helper(image, &volume.volume, self.notes).await?;
@@ -308,7 +310,7 @@ impl Work<'_> {
             };
             helper.remove().await?;
             read?;
-            (volume.files, volume.bytes) = (content.files(), content.bytes());
+            (volume.files, volume.bytes) = (content.files, content.bytes);
             let name = volume.volume.clone();
             blocking(move || Ok(verify(&name, &read_back, &content))).await??;
             volume.verified = true;

@@ -1,7 +1,6 @@
 //! `verify` compares what the daemon says is in a volume with what was stored.
 
 use std::{
-    collections::BTreeMap,
     fs::File,
     io::{self, BufReader, Read},
     path::Path,
@@ -11,7 +10,7 @@ use engine::failure::Failure;
 use store::{
     Error, ErrorKind,
     archive::reader::{Limits, Reader, What},
-    format::tree::{Entry, Kind, TreePath},
+    format::tree::{Kind, TreePath},
 };
 
 use super::{image_archive::problem, volume_content::VolumeContent};
@@ -24,25 +23,28 @@ const PIECE_BYTES: usize = 64 << 10;
 pub(super) fn verify(name: &str, spooled: &Path, stored: &VolumeContent) -> Result<(), Failure> {
     let file = File::open(spooled).map_err(|error| Error::io("cannot read", spooled, error))?;
     let mut reader = Reader::new(BufReader::with_capacity(1 << 20, file), Limits::of(u64::MAX));
-    let mut missing: BTreeMap<&TreePath, &Entry> =
-        stored.entries.iter().map(|entry| (&entry.path, entry)).collect();
-    // Of the names of one file, the daemon may take another one for the first.
-    let linked: Vec<&TreePath> = stored
-        .entries
-        .iter()
-        .filter_map(|entry| match &entry.kind {
-            Kind::HardLink { target } => Some(target),
-            _ => None,
-        })
-        .collect();
+    let ordinals = stored.ordinals()?;
+    // A bit for each entry: which of them were seen.
+    let mut seen = vec![0_u64; (ordinals.end - ordinals.start).div_ceil(64) as usize];
     while let Some(member) = reader.next_member().map_err(problem)? {
         let path = member.path.clone();
-        let Some(entry) = missing.remove(&path) else {
+        let Some((ordinal, entry)) = stored.find(&path)? else {
             return Err(differs(name, &path, "it was not stored"));
         };
+        let (word, bit) = place(ordinal - ordinals.start);
+        if seen[word] & bit != 0 {
+            return Err(differs(name, &path, "it is there twice"));
+        }
+        seen[word] |= bit;
         let has_same_rights = member.meta.plain_mode() == entry.meta.plain_mode()
             && (member.meta.uid, member.meta.gid) == (entry.meta.uid, entry.meta.gid);
-        let is_link = matches!(entry.kind, Kind::HardLink { .. }) || linked.contains(&&path);
+        // Of the names of one file, the daemon may take another one for the first.
+        let is_link = match &member.what {
+            What::HardLink { .. } => {
+                matches!(entry.kind, Kind::HardLink { .. }) || stored.is_linked(&path)?
+            }
+            _ => false,
+        };
         let same = match (&member.what, &entry.kind) {
             (What::Directory, Kind::Directory) => has_same_rights,
             (What::Symlink { target: is }, Kind::Symlink { target }) => is == target,
@@ -62,11 +64,21 @@ pub(super) fn verify(name: &str, spooled: &Path, stored: &VolumeContent) -> Resu
             }
         }
     }
-    missing.retain(|path, _| !path.is_root());
-    match missing.keys().next() {
-        Some(path) => Err(differs(name, path, "it is missing")),
-        None => Ok(()),
+    for ordinal in ordinals.clone() {
+        let (word, bit) = place(ordinal - ordinals.start);
+        if seen[word] & bit != 0 {
+            continue;
+        }
+        if let Some(entry) = stored.at(ordinal)?.filter(|entry| !entry.path.is_root()) {
+            return Err(differs(name, &entry.path, "it is missing"));
+        }
     }
+    Ok(())
+}
+
+/// Where the bit of an entry is.
+fn place(number: u64) -> (usize, u64) {
+    ((number / 64) as usize, 1 << (number % 64))
 }
 
 fn equal(one: &mut dyn Read, other: &mut dyn Read) -> io::Result<bool> {

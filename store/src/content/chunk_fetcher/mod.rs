@@ -8,6 +8,7 @@
 //! Demand never queues behind prefetching: each has request slots of its own, and a prefetch
 //! that has not got its slot yet holds no chunk back from a reader that wants it now.
 
+mod found_chunks;
 mod inflight;
 mod memory;
 mod packs;
@@ -17,6 +18,7 @@ mod stats;
 #[cfg(test)]
 pub(super) mod tests;
 
+pub use found_chunks::{ChunkLookup, FoundChunks};
 pub use read_ahead::ReadAhead;
 pub use stats::FetchStats;
 
@@ -169,51 +171,61 @@ impl ChunkFetcher {
     }
 
     /// The chunks, if they can be had without waiting for a network: from memory or this
-    /// host's disk, read, decompressed and verified on this thread. `None` if one cannot.
+    /// host's disk, read, decompressed and verified on this thread. If one cannot, those that were found are kept.
     ///
     /// A pack that is gone is [`Error::Missing`], unless its chunks may have been moved: to find that out
     /// takes waiting.
-    pub fn now(&self, pieces: &[Piece]) -> Option<Result<Vec<Chunk>>> {
-        let pieces = &*placed(&self.relocator.known(), pieces);
-        let mut found = FoundChunks::new(pieces, &self.memory);
-        if !found.missing.is_empty() {
-            if let Some(local) = &self.local {
-                if let Err(error) = found.read_local(local, &self.memory) {
-                    let can_be_found = matches!(error, Error::Missing { .. }) && self.relocator.can_follow();
-                    return (!can_be_found).then_some(Err(error));
-                }
-            } else {
-                let disk = self.disk.as_deref()?;
-                // Where one must be fetched anyway, the others are read there.
-                if !found.missing.iter().all(|at| disk.has(&pieces[*at].id)) {
-                    return None;
-                }
-                found.read_disk(disk, self)?;
-            }
+    pub fn now(&self, pieces: &[Piece]) -> ChunkLookup {
+        let mut found = FoundChunks::new(&placed(&self.relocator.known(), pieces), &self.memory);
+        if found.is_complete() {
+            return ChunkLookup::Here(self.hand_out(found));
         }
-        Some(self.hand_out(found))
+        if let Some(local) = &self.local {
+            return match found.read_local(local, &self.memory) {
+                Err(Error::Missing { .. }) if self.relocator.can_follow() => ChunkLookup::Away(found),
+                Err(error) => ChunkLookup::Here(Err(error)),
+                Ok(()) => ChunkLookup::Here(self.hand_out(found)),
+            };
+        }
+        // Where one must be fetched anyway, the others are read there.
+        let Some(disk) = self.disk.as_deref().filter(|disk| found.missing().all(|piece| disk.has(&piece.id)))
+        else {
+            return ChunkLookup::Away(found);
+        };
+        found.read_disk(disk, self.store.key(), &self.memory);
+        match found.is_complete() {
+            true => ChunkLookup::Here(self.hand_out(found)),
+            false => ChunkLookup::Away(found),
+        }
     }
 
     /// The chunks, fetched where they are missing.
     ///
     /// A pack that is gone is [`Error::Missing`], if its chunks were not moved.
     pub async fn chunks(self: &Arc<Self>, pieces: &[Piece]) -> Result<Vec<Chunk>> {
+        self.fetch_rest(FoundChunks::new(&placed(&self.relocator.known(), pieces), &self.memory)).await
+    }
+
+    /// The chunks of which [`Self::now`] has found some: these are not looked for again.
+    ///
+    /// A pack that is gone is [`Error::Missing`], if its chunks were not moved.
+    pub async fn fetch_rest(self: &Arc<Self>, mut found: FoundChunks) -> Result<Vec<Chunk>> {
         let mut looks = 0;
         loop {
-            let known = self.relocator.known();
-            match self.chunks_at(&placed(&known, pieces)).await {
+            let (known, pieces) = (self.relocator.known(), found.pieces().to_vec());
+            match self.completed(found).await {
                 Err(missing @ Error::Missing { .. }) if looks < LOOKS => {
                     self.relocator.look_again(&known, missing).await?;
+                    found = FoundChunks::new(&placed(&self.relocator.known(), &pieces), &self.memory);
                     looks += 1;
                 }
-                ended => return ended,
+                ended => return self.hand_out(ended?),
             }
         }
     }
 
-    async fn chunks_at(self: &Arc<Self>, pieces: &[Piece]) -> Result<Vec<Chunk>> {
-        let mut found = FoundChunks::new(pieces, &self.memory);
-        if !found.missing.is_empty() && (self.local.is_some() || self.disk.is_some()) {
+    async fn completed(self: &Arc<Self>, mut found: FoundChunks) -> Result<FoundChunks> {
+        if !found.is_complete() && (self.local.is_some() || self.disk.is_some()) {
             let fetcher = Arc::clone(self);
             let reading = self.runtime.spawn_blocking(move || {
                 if let Some(local) = &fetcher.local {
@@ -221,19 +233,20 @@ impl ChunkFetcher {
                 } else if let Some(disk) = &fetcher.disk {
                     disk.refresh();
                     // What is not there is fetched.
-                    let _ = found.read_disk(disk, &fetcher);
+                    found.read_disk(disk, fetcher.store.key(), &fetcher.memory);
                 }
                 Ok::<_, Error>(found)
             });
             found = reading.await.map_err(internal)??;
         }
-        let missing = std::mem::take(&mut found.missing);
-        let wanted: Vec<Piece> = missing.iter().map(|at| found.pieces[*at]).collect();
+        let wanted: Vec<Piece> = found.missing().copied().collect();
         self.counters.misses(&wanted);
-        for (at, ticket) in missing.into_iter().zip(self.demand(&wanted)) {
-            found.chunks[at] = Some(ticket.chunk().await?);
+        let mut fetched = Vec::with_capacity(wanted.len());
+        for ticket in self.demand(&wanted) {
+            fetched.push(ticket.chunk().await?);
         }
-        self.hand_out(found)
+        found.fill(fetched);
+        Ok(found)
     }
 
     /// The chunks that were read in the first seconds since the first read, in that order.
@@ -292,10 +305,9 @@ impl ChunkFetcher {
     }
 
     fn hand_out(&self, found: FoundChunks) -> Result<Vec<Chunk>> {
-        self.counters.handed_out(&found.pieces, found.memory_hits, found.disk_hits);
-        self.first_reads.note(&found.pieces);
-        let chunks: Option<Vec<Chunk>> = found.chunks.into_iter().collect();
-        chunks.ok_or_else(|| Error::Internal { what: "a chunk was not waited for".to_owned() })
+        self.counters.handed_out(found.pieces(), found.memory_hits, found.disk_hits);
+        self.first_reads.note(found.pieces());
+        found.all().ok_or_else(|| Error::Internal { what: "a chunk was not waited for".to_owned() })
     }
 
     fn demand(self: &Arc<Self>, pieces: &[Piece]) -> Vec<Ticket> {
@@ -324,48 +336,6 @@ struct Queued {
 impl Drop for Queued {
     fn drop(&mut self) {
         self.fetcher.queued_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-/// The wanted chunks that were found so far.
-#[derive(Debug)]
-struct FoundChunks {
-    pieces: Vec<Piece>,
-    chunks: Vec<Option<Chunk>>,
-    /// Indexes of the pieces that are not there yet.
-    missing: Vec<usize>,
-    memory_hits: usize,
-    disk_hits: usize,
-}
-
-impl FoundChunks {
-    fn new(pieces: &[Piece], memory: &Memory) -> Self {
-        let chunks: Vec<_> = pieces.iter().map(|piece| memory.get(&piece.id)).collect();
-        let missing: Vec<usize> = (0..pieces.len()).filter(|at| chunks[*at].is_none()).collect();
-        let memory_hits = pieces.len() - missing.len();
-        Self { pieces: pieces.to_vec(), chunks, missing, memory_hits, disk_hits: 0 }
-    }
-
-    fn read_local(&mut self, packs: &Packs, memory: &Memory) -> Result<()> {
-        self.disk_hits = self.missing.len();
-        let missing = std::mem::take(&mut self.missing);
-        packs.read(missing.into_iter().map(|at| (at, self.pieces[at])), |at, id, chunk| {
-            memory.put(id, &chunk);
-            self.chunks[at] = Some(chunk);
-        })
-    }
-
-    /// `None` if some are missing still.
-    fn read_disk(&mut self, disk: &ChunkCache, fetcher: &ChunkFetcher) -> Option<()> {
-        self.missing.retain(|at| {
-            let piece = &self.pieces[*at];
-            let Some(chunk) = disk.read(fetcher.store.key(), &piece.id, piece.raw_len) else { return true };
-            fetcher.memory.put(piece.id, &chunk);
-            self.chunks[*at] = Some(chunk);
-            self.disk_hits += 1;
-            false
-        });
-        self.missing.is_empty().then_some(())
     }
 }
 

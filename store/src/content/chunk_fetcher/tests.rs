@@ -123,19 +123,38 @@ async fn until(what: impl Fn() -> bool) {
     panic!("it never happened");
 }
 
+/// Nor is it fetched if it is forgotten meanwhile.
+#[tokio::test]
+async fn what_a_read_has_found_in_memory_is_not_looked_for_again() {
+    let desk = Desk::new(None);
+    let pieces = pack(&desk.store, 0, 12).await;
+    let others = pack(&desk.store, 1, 60).await;
+    let limits = Limits { memory_bytes: 8 * 2 * 2 * CHUNK, ..Limits::default() };
+    let fetcher = ChunkFetcher::new(desk.store.clone(), Handle::current(), limits, Default::default());
+    fetcher.chunks(&pieces[..1]).await.unwrap();
+    let ChunkLookup::Away(found) = fetcher.now(&[pieces[0], pieces[11]]) else { panic!("all is here") };
+    fetcher.chunks(&others).await.unwrap();
+    assert!(fetcher.now(&pieces[..1]).here().is_none(), "it is not forgotten");
+    desk.recorder.take();
+    assert_content(&fetcher.fetch_rest(found).await.unwrap(), 0, [0, 11]);
+    let read: u64 = desk.recorder.take().iter().map(|call| call.bytes).sum();
+    assert_eq!(read, u64::from(pieces[11].location.stored_len));
+    assert!(fetcher.now(&pieces[..1]).here().is_none(), "it was fetched again");
+}
+
 #[tokio::test]
 async fn neighbouring_misses_are_one_request_and_what_was_read_is_none() {
     let desk = Desk::new(None);
     let pieces = pack(&desk.store, 0, 12).await;
     let fetcher = desk.fetcher();
     desk.recorder.take();
-    assert!(fetcher.now(&pieces[2..5]).is_none());
+    assert!(fetcher.now(&pieces[2..5]).here().is_none());
     assert_content(&fetcher.chunks(&pieces[2..5]).await.unwrap(), 0, 2..5);
     assert_eq!(desk.requests(), 1);
     // What is there already is not asked for again, though it lies between.
     assert_content(&fetcher.chunks(&pieces[1..6]).await.unwrap(), 0, 1..6);
     assert_eq!(desk.requests(), 1);
-    assert_content(&fetcher.now(&pieces[1..6]).unwrap().unwrap(), 0, 1..6);
+    assert_content(&fetcher.now(&pieces[1..6]).here().unwrap().unwrap(), 0, 1..6);
     assert_eq!(desk.requests(), 0);
     let stats = fetcher.stats();
     assert_eq!((stats.requests, stats.misses, stats.memory_hits), (2, 5, 8));
@@ -261,9 +280,9 @@ async fn what_was_prefetched_is_waste_until_it_is_read() {
     let pieces = pack(&desk.store, 0, 4).await;
     let fetcher = desk.fetcher();
     fetcher.prefetch(pieces.clone());
-    until(|| fetcher.now(&pieces[..1]).is_some()).await;
-    until(|| fetcher.stats().wasted_bytes > 0 && fetcher.now(&pieces[3..]).is_some()).await;
-    fetcher.now(&pieces).unwrap().unwrap();
+    until(|| fetcher.now(&pieces[..1]).here().is_some()).await;
+    until(|| fetcher.stats().wasted_bytes > 0 && fetcher.now(&pieces[3..]).here().is_some()).await;
+    fetcher.now(&pieces).here().unwrap().unwrap();
     let stats = fetcher.stats();
     assert_eq!((stats.wasted_bytes, stats.demanded_bytes, stats.requests), (0, 0, 1));
     assert_eq!(stats.prefetched_bytes, stats.fetched_bytes);
@@ -286,7 +305,7 @@ async fn chunks_are_shared_through_the_disk_and_bad_ones_are_fetched_again() {
     desk.recorder.take();
 
     let second = desk.fetcher();
-    assert_content(&second.now(&pieces).unwrap().unwrap(), 0, 0..6);
+    assert_content(&second.now(&pieces).here().unwrap().unwrap(), 0, 0..6);
     assert_eq!((second.stats().disk_hits, desk.requests()), (6, 0));
 
     let folder = desk.store.cache.as_ref().unwrap().folder("chunks");
@@ -297,13 +316,13 @@ async fn chunks_are_shared_through_the_disk_and_bad_ones_are_fetched_again() {
     bytes[start..start + 8].copy_from_slice(b"damaged!");
     std::fs::write(&segments[0], &bytes).unwrap();
     let third = desk.fetcher();
-    assert!(third.now(&pieces).is_none());
+    assert!(third.now(&pieces).here().is_none());
     assert_content(&third.chunks(&pieces).await.unwrap(), 0, 0..6);
     assert_eq!(desk.requests(), 1);
     // The bad one was dropped for everybody, and the good one has taken its place.
     until(|| third.disk.as_ref().unwrap().has(&pieces[0].id)).await;
     let fourth = desk.fetcher();
-    assert_content(&fourth.now(&pieces).unwrap().unwrap(), 0, 0..6);
+    assert_content(&fourth.now(&pieces).here().unwrap().unwrap(), 0, 0..6);
 }
 
 #[tokio::test]
@@ -319,7 +338,7 @@ async fn a_store_in_a_directory_is_read_where_it_lies() {
     assert!(fetcher.is_local());
     fetcher.prefetch(one.clone());
     let mixed = [one[3], two[1], one[2], one[3]];
-    let chunks = fetcher.now(&mixed).unwrap().unwrap();
+    let chunks = fetcher.now(&mixed).here().unwrap().unwrap();
     assert_content(&chunks[..1], 0, [3]);
     assert_content(&chunks[1..2], 1, [1]);
     assert_content(&chunks[2..], 0, [2, 3]);
@@ -332,12 +351,12 @@ async fn a_store_in_a_directory_is_read_where_it_lies() {
     bytes[two[4].location.offset as usize + 40] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
     let fetcher = ChunkFetcher::new(store.clone(), Handle::current(), Limits::default(), Default::default());
-    assert!(matches!(fetcher.now(&two[4..6]), Some(Err(Error::Damaged { .. }))));
+    assert!(matches!(fetcher.now(&two[4..6]), ChunkLookup::Here(Err(Error::Damaged { .. }))));
     std::fs::write(&path, &bytes[..100]).unwrap();
-    assert!(matches!(fetcher.now(&two[4..5]), Some(Err(Error::Damaged { .. }))));
+    assert!(matches!(fetcher.now(&two[4..5]), ChunkLookup::Here(Err(Error::Damaged { .. }))));
     std::fs::remove_file(&path).unwrap();
     let fetcher = ChunkFetcher::new(store, Handle::current(), Limits::default(), Default::default());
-    assert!(matches!(fetcher.now(&two[..1]), Some(Err(Error::Missing { .. }))));
+    assert!(matches!(fetcher.now(&two[..1]), ChunkLookup::Here(Err(Error::Missing { .. }))));
 }
 
 #[tokio::test]
@@ -362,7 +381,7 @@ async fn a_plan_is_fetched_in_few_requests_ahead_of_the_reader() {
 
     let second = desk.fetcher();
     second.follow(&startup, None, &entries, &locations);
-    until(|| second.now(&wanted).is_some()).await;
+    until(|| second.now(&wanted).here().is_some()).await;
     let asked = desk.requests();
     assert!((1..=8).contains(&asked), "{asked} requests");
     assert_eq!(second.stats().demanded_bytes, 0);
@@ -370,7 +389,7 @@ async fn a_plan_is_fetched_in_few_requests_ahead_of_the_reader() {
     // A hint that fits nothing, or nothing at all, harms nothing.
     let third = desk.fetcher();
     third.follow(&Startup::new([59, 60, 1_000_000]), None, &entries, &locations);
-    until(|| third.now(&pieces[59..]).is_some()).await;
+    until(|| third.now(&pieces[59..]).here().is_some()).await;
     third.follow(&Startup::default(), None, &entries, &locations);
     third.follow(&startup, None, &entries, &[]);
     assert_eq!(third.stats().requests, 1);

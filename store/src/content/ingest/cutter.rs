@@ -6,6 +6,7 @@ use super::{Ingest, work_queue::WorkQueue};
 use crate::{
     Result,
     content::{chunker::Chunker, compress::Compressor},
+    error::ReadFault,
     format::tree::Extent,
     progress::Tick,
 };
@@ -93,7 +94,7 @@ impl std::fmt::Debug for Cutter<'_> {
 
 impl Cutter<'_> {
     /// Takes the next bytes from `reader` until it ends or `most` are read; says how many.
-    pub fn read_from(&mut self, reader: &mut impl Read, most: u64) -> std::io::Result<Result<u64>> {
+    pub fn read_from(&mut self, reader: &mut impl Read, most: u64) -> Result<u64, ReadFault> {
         let mut total = 0;
         while total < most {
             let got = self.buffer.fill(reader, most - total)?;
@@ -101,12 +102,10 @@ impl Cutter<'_> {
                 break;
             }
             total += got as u64;
-            if let Err(error) = self.cut(false) {
-                return Ok(Err(error));
-            }
+            self.cut(false)?;
             self.ingest.progress.tick(Tick { bytes: got as u64, ..Tick::default() });
         }
-        Ok(Ok(total))
+        Ok(total)
     }
 
     /// Zeros that take no space.

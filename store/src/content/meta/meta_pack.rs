@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use bytes::Bytes;
-
-use super::{Fresh, MAX_GAP, MAX_META_PACKS, Metadata};
+use super::{MAX_GAP, MAX_META_PACKS};
 use crate::{
     Error, Result,
     content::{
@@ -16,45 +14,11 @@ use crate::{
         Unknown,
         pack::{EntryKind, MAX_RAW_LEN},
         record::{Content, PackRange, PackUse},
-        root::{Blob, Root, SegmentRef, Span, packs_of},
+        root::{Blob, Root},
         segment::snapshot_id,
-        table::{self, Location},
     },
-    id::{ChunkId, PackId, PackSeq, RecordId, SnapshotId},
+    id::{ChunkId, PackId, PackSeq, RecordId},
 };
-
-/// One segment of a tree.
-pub(super) enum MetaSegment {
-    /// As the base has it.
-    Kept(SegmentRef),
-    /// With where its chunks lie now.
-    Fresh { id: ChunkId, tree: Bytes, span: Span, table: Table },
-}
-
-/// Where the chunks of one segment lie, as it is stored.
-pub(super) struct Table {
-    id: ChunkId,
-    bytes: Bytes,
-    chunks: u32,
-}
-
-impl MetaSegment {
-    /// A segment whose chunks lie at `locations`; the packs of `span` count for nothing.
-    pub fn fresh(store: &TenantStore, id: ChunkId, tree: Bytes, span: Span, locations: &[Location]) -> Self {
-        let span = Span { packs: packs_of(locations), ..span };
-        let bytes = Bytes::from(table::encode(locations));
-        let table = Table { id: store.key().id_of(&bytes), bytes, chunks: locations.len() as u32 };
-        Self::Fresh { id, tree, span, table }
-    }
-
-    /// How many bytes of it may have to be stored.
-    fn fresh_bytes(&self) -> usize {
-        match self {
-            Self::Fresh { tree, table, .. } => tree.len() + table.bytes.len(),
-            Self::Kept(_) => 0,
-        }
-    }
-}
 
 /// The meta pack of a write that is being filled, with the metadata of one snapshot or more.
 #[derive(Debug)]
@@ -76,90 +40,25 @@ impl MetaPack {
         })
     }
 
-    /// Adds a snapshot that is stored already and of which some chunks lie elsewhere by now:
-    /// `moved` says where. What lies in a `barred` pack is stored again.
-    pub fn add_moved(
-        &mut self,
-        store: &TenantStore,
-        snapshot: &Metadata,
-        moved: impl Fn(&Location) -> Option<Location>,
-        barred: impl Fn(&PackId) -> bool,
-    ) -> Result<(Content, Metadata)> {
-        let (spans, tables) = (snapshot.spans()?, snapshot.tables()?);
-        let parts = snapshot.root.segments.iter().zip(&snapshot.trees).zip(spans.into_iter().zip(tables));
-        let parts = parts.map(|((segment, tree), (span, mut locations))| {
-            locations.iter_mut().for_each(|location| *location = moved(location).unwrap_or(*location));
-            MetaSegment::fresh(store, segment.tree.id, tree.clone(), span, &locations)
-        });
-        let id = snapshot_id(store.key(), snapshot.root.segments.iter().map(|segment| segment.tree.id));
-        let (content, root, fresh) = self.add(store, id, Some(&snapshot.root), parts.collect(), barred)?;
-        let metadata = Metadata::of_fresh(root, fresh);
-        Ok((
-            content,
-            metadata.ok_or_else(|| Error::Internal { what: "a segment that was not read".to_owned() })?,
-        ))
+    /// Makes room for so many bytes.
+    pub(super) fn reserve(&mut self, bytes: usize) {
+        self.packer.reserve(bytes);
     }
 
-    /// Adds a snapshot of these segments, sharing with the root `base` the segments that are the same and not
-    /// barred. With its root and, segment by segment, the new ones.
-    pub(super) fn add(
-        &mut self,
-        store: &TenantStore,
-        id: SnapshotId,
-        base: Option<&Root>,
-        parts: Vec<MetaSegment>,
-        barred: impl Fn(&PackId) -> bool,
-    ) -> Result<(Content, Root, Vec<Fresh>)> {
-        let (mut wanted, mut needed) = (HashSet::new(), HashSet::new());
-        for part in &parts {
-            wanted.extend(match part {
-                MetaSegment::Kept(segment) => {
-                    needed.extend([segment.tree.pack, segment.table.pack]);
-                    [segment.tree.id, segment.table.id]
-                }
-                MetaSegment::Fresh { id, table, .. } => [*id, table.id],
-            });
-        }
-        // The writer that kept the segment has made sure of it.
-        if let Some(pack) = needed.iter().find(|pack| barred(pack)) {
-            return Err(Error::Internal {
-                what: format!("a segment was kept in pack {pack}, which is barred"),
-            });
-        }
-        let shared = shared_blobs(base, &wanted, &needed, barred);
-        self.packer.reserve(parts.iter().map(MetaSegment::fresh_bytes).sum());
-        let (mut segments, mut fresh) = (Vec::with_capacity(parts.len()), Vec::with_capacity(parts.len()));
-        for part in parts {
-            let (id, tree, span, table) = match part {
-                MetaSegment::Fresh { id, tree, span, table } => (id, tree, span, table),
-                MetaSegment::Kept(segment) => {
-                    segments.push(segment);
-                    fresh.push(None);
-                    continue;
-                }
-            };
-            segments.push(SegmentRef {
-                tree: self.place(&shared, id, EntryKind::Tree, &tree)?,
-                table: self.place(&shared, table.id, EntryKind::Table, &table.bytes)?,
-                chunks: table.chunks,
-                span: Some(span),
-            });
-            fresh.push(Some((tree, table.bytes)));
-        }
-        let root = Root { segments };
+    /// Ends a snapshot whose segments are all in their places: its root is placed as well.
+    pub(crate) fn end(&mut self, store: &TenantStore, root: &Root, shared: &SharedBlobs) -> Result<Content> {
         root.check()
             .map_err(|error| Error::InvalidInput { what: format!("it cannot be stored: {error}") })?;
         let bytes = root.encode();
-        let root_blob = self.place(&shared, store.key().id_of(&bytes), EntryKind::Root, &bytes)?;
+        let root_blob = self.place(shared, store.key().id_of(&bytes), EntryKind::Root, Some(&bytes))?;
         let blobs: Vec<Blob> = root.blobs().copied().chain([root_blob]).collect();
-        let content = Content {
-            snapshot_id: id,
+        Ok(Content {
+            snapshot_id: snapshot_id(store.key(), root.segments.iter().map(|segment| segment.tree.id)),
             root: root_blob.into(),
             meta_ranges: ranges(&blobs),
-            packs: packs_needed(&root, &blobs),
+            packs: packs_needed(root, &blobs),
             unknown: Unknown::new(),
-        };
-        Ok((content, root, fresh))
+        })
     }
 
     /// The pack as it is uploaded.
@@ -167,16 +66,19 @@ impl MetaPack {
         self.packer.seal(self.pack, *store.key())
     }
 
-    fn place(
+    /// The place of a blob, which is put into the pack unless it is shared or there already.
+    pub(crate) fn place(
         &mut self,
-        shared: &HashMap<ChunkId, Blob>,
+        shared: &SharedBlobs,
         id: ChunkId,
         kind: EntryKind,
-        raw: &[u8],
+        raw: Option<&[u8]>,
     ) -> Result<Blob> {
-        if let Some(blob) = shared.get(&id).or_else(|| self.placed.get(&id)) {
+        if let Some(blob) = shared.0.get(&id).or_else(|| self.placed.get(&id)) {
             return Ok(*blob);
         }
+        let missing = || Error::Internal { what: "a segment that was not read".to_owned() };
+        let raw = raw.ok_or_else(missing)?;
         if raw.len() > MAX_RAW_LEN as usize {
             let what = format!("the tree is too large: a {kind:?} segment takes {} bytes", raw.len());
             return Err(Error::InvalidInput { what });
@@ -195,26 +97,41 @@ impl MetaPack {
     }
 }
 
-/// The blobs of `base` that the new root will refer to, in few enough packs. Those in packs that are `needed` stay.
-fn shared_blobs(
-    base: Option<&Root>,
-    wanted: &HashSet<ChunkId>,
-    needed: &HashSet<PackId>,
-    barred: impl Fn(&PackId) -> bool,
-) -> HashMap<ChunkId, Blob> {
-    let mut shared: HashMap<ChunkId, Blob> = base
-        .into_iter()
-        .flat_map(Root::blobs)
-        .filter(|blob| wanted.contains(&blob.id) && !barred(&blob.pack))
-        .map(|blob| (blob.id, *blob))
-        .collect();
-    let mut weight: BTreeMap<PackId, u64> = BTreeMap::new();
-    for blob in shared.values() {
-        *weight.entry(blob.pack).or_default() += u64::from(blob.stored_len);
+/// The blobs of a snapshot's base that its root will refer to, in few enough packs.
+pub(crate) struct SharedBlobs(HashMap<ChunkId, Blob>);
+
+impl SharedBlobs {
+    /// Those of `base` that are wanted and not barred.
+    pub(crate) fn of(base: &Root, wanted: &HashSet<ChunkId>, barred: impl Fn(&PackId) -> bool) -> Self {
+        Self::with(Some(base), wanted, &HashSet::new(), barred)
     }
-    let few = few_packs(weight, needed);
-    shared.retain(|_, blob| few.contains(&blob.pack));
-    shared
+
+    /// The same. Those in packs that are `needed` stay.
+    pub(super) fn with(
+        base: Option<&Root>,
+        wanted: &HashSet<ChunkId>,
+        needed: &HashSet<PackId>,
+        barred: impl Fn(&PackId) -> bool,
+    ) -> Self {
+        let mut shared: HashMap<ChunkId, Blob> = base
+            .into_iter()
+            .flat_map(Root::blobs)
+            .filter(|blob| wanted.contains(&blob.id) && !barred(&blob.pack))
+            .map(|blob| (blob.id, *blob))
+            .collect();
+        let mut weight: BTreeMap<PackId, u64> = BTreeMap::new();
+        for blob in shared.values() {
+            *weight.entry(blob.pack).or_default() += u64::from(blob.stored_len);
+        }
+        let few = few_packs(weight, needed);
+        shared.retain(|_, blob| few.contains(&blob.pack));
+        Self(shared)
+    }
+
+    /// Whether it has the blob with this id.
+    pub(crate) fn has(&self, id: &ChunkId) -> bool {
+        self.0.contains_key(id)
+    }
 }
 
 /// The packs that a root may refer to, of packs with the wanted bytes of each: without those that hold least,

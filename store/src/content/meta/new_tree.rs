@@ -4,20 +4,26 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::{
     Fresh,
-    meta_pack::{MetaPack, MetaSegment, few_packs},
+    meta_pack::{MetaPack, SharedBlobs, few_packs},
 };
 use crate::{
     Error, Result,
     content::{TenantStore, packer::SealedPack},
     format::{
+        pack::EntryKind,
         record::Content,
-        root::{Blob, Root, SegmentRef},
+        root::{Blob, Root, SegmentRef, Span, packs_of},
         segment::{Segment, SegmentPart, snapshot_id},
-        table::Location,
+        table::{self, Location},
         tree::{Entry, TreePath},
     },
     id::{ChunkId, PackId, RecordId, SnapshotId},
 };
+
+/// New segments that take no more are all handed out: compressed, so much is read at once.
+const WHOLE_BYTES: usize = 8 << 20;
+/// Of more, so many bytes are.
+const HANDED_OUT_BYTES: usize = 4 << 20;
 
 /// One segment of a new tree.
 #[derive(Debug)]
@@ -168,7 +174,8 @@ impl NewTree {
         })
     }
 
-    /// Writes the metadata of this tree, sharing with the root `base` equal segments that are not barred.
+    /// Writes the metadata of this tree, sharing with the root `base` equal segments that are not barred. Of a large tree a
+    /// segment is let go when it is in the pack, but for a few, and those with chunks in packs that are `held`.
     pub fn seal(
         self,
         store: &TenantStore,
@@ -176,27 +183,62 @@ impl NewTree {
         base: Option<&Root>,
         locate: impl Fn(&ChunkId) -> Option<Location>,
         barred: impl Fn(&PackId) -> bool,
+        held: impl Fn(&PackId) -> bool,
     ) -> Result<NewMetadata> {
-        let mut parts = Vec::with_capacity(self.parts.len());
+        let table_of = |segment: &Segment| {
+            let missing = |id| Error::Internal { what: format!("chunk {id} has no location") };
+            let locate = |(id, _): &(ChunkId, u32)| locate(id).ok_or_else(|| missing(*id));
+            let locations = segment.chunks.iter().map(locate).collect::<Result<Vec<_>>>()?;
+            Ok::<_, Error>((packs_of(&locations), table::encode(&locations)))
+        };
+        let (mut wanted, mut needed, mut raw_bytes) = (HashSet::new(), HashSet::new(), 0);
+        for part in &self.parts {
+            wanted.extend(match part {
+                TreePart::Kept { segment, .. } => {
+                    needed.extend([segment.tree.pack, segment.table.pack]);
+                    [segment.tree.id, segment.table.id]
+                }
+                TreePart::New { id, segment } => {
+                    let (_, table) = table_of(segment)?;
+                    raw_bytes += segment.bytes.len() + table.len();
+                    [*id, store.key().id_of(&table)]
+                }
+            });
+        }
+        // Whoever has kept a segment has made sure of it.
+        if let Some(pack) = needed.iter().find(|pack| barred(pack)) {
+            return Err(Error::Internal {
+                what: format!("a segment was kept in pack {pack}, which is barred"),
+            });
+        }
+        let shared = SharedBlobs::with(base, &wanted, &needed, barred);
+        let mut pack = MetaPack::new(store, write)?;
+        pack.reserve(raw_bytes);
+        let mut room = if raw_bytes <= WHOLE_BYTES { WHOLE_BYTES } else { HANDED_OUT_BYTES };
+        let mut root = Root { segments: Vec::with_capacity(self.parts.len()) };
+        let mut fresh = Vec::with_capacity(self.parts.len());
         for part in self.parts {
             let (id, segment) = match part {
+                TreePart::New { id, segment } => (id, segment),
                 TreePart::Kept { segment, .. } => {
-                    parts.push(MetaSegment::Kept(segment));
+                    root.segments.push(segment);
+                    fresh.push(None);
                     continue;
                 }
-                TreePart::New { id, segment } => (id, segment),
             };
-            let locations = segment
-                .chunks
-                .iter()
-                .map(|(id, _)| {
-                    locate(id).ok_or_else(|| Error::Internal { what: format!("chunk {id} has no location") })
-                })
-                .collect::<Result<Vec<_>>>()?;
-            parts.push(MetaSegment::fresh(store, id, segment.bytes.into(), segment.span, &locations));
+            let (packs, table) = table_of(&segment)?;
+            let is_held = packs.iter().any(|used| held(&used.pack));
+            root.segments.push(SegmentRef {
+                tree: pack.place(&shared, id, EntryKind::Tree, Some(&segment.bytes))?,
+                table: pack.place(&shared, store.key().id_of(&table), EntryKind::Table, Some(&table))?,
+                chunks: segment.chunks.len() as u32,
+                span: Some(Span { packs, ..segment.span }),
+            });
+            let left = room.checked_sub(segment.bytes.len() + table.len());
+            room = left.unwrap_or(room);
+            fresh.push((is_held || left.is_some()).then(|| (segment.bytes.into(), table.into())));
         }
-        let mut pack = MetaPack::new(store, write)?;
-        let (content, root, fresh) = pack.add(store, self.id, base, parts, barred)?;
+        let content = pack.end(store, &root, &shared)?;
         Ok(NewMetadata { content, pack: pack.seal(store), root, fresh })
     }
 }
@@ -210,7 +252,7 @@ pub struct NewMetadata {
     pub pack: SealedPack,
     /// The list of all segments.
     pub root: Root,
-    /// Segment by segment, its tree and its table, unless it was kept.
+    /// Segment by segment, its tree and its table, unless it was kept or let go.
     pub fresh: Vec<Fresh>,
 }
 

@@ -1,5 +1,7 @@
 //! Lists a directory of a tree: its entries alone, or all below it.
 
+use std::sync::Arc;
+
 use super::{SnapshotTree, located_segment::LocatedSegment};
 use crate::{
     Result,
@@ -58,9 +60,9 @@ impl From<&Kind> for ChildKind {
 }
 
 /// A walk over the segments that have entries of a directory.
-pub(super) struct Walk<'a, T> {
-    tree: &'a SnapshotTree,
-    directory: &'a TreePath,
+#[derive(Debug)]
+pub(super) struct Walk<T> {
+    directory: TreePath,
     take: fn(u64, &Entry) -> T,
     from: Vec<u8>,
     /// The last directory that was found.
@@ -70,36 +72,99 @@ pub(super) struct Walk<'a, T> {
     pub at: Option<usize>,
 }
 
-impl<'a, T> Walk<'a, T> {
-    pub fn new(tree: &'a SnapshotTree, directory: &'a TreePath, take: fn(u64, &Entry) -> T) -> Self {
+impl<T> Walk<T> {
+    pub fn new(tree: &SnapshotTree, directory: &TreePath, take: fn(u64, &Entry) -> T) -> Self {
         let from = directory.as_bytes().to_vec();
         let at = tree.segment_of(&from);
-        Self { tree, directory, take, from, folder: None, found: Vec::new(), at }
+        Self { directory: directory.clone(), take, from, folder: None, found: Vec::new(), at }
     }
 
     /// Takes the entries of the segment at `at`, and finds out which segment is next.
-    pub fn take(&mut self, at: usize, part: &LocatedSegment) {
+    pub fn take(&mut self, tree: &SnapshotTree, at: usize, part: &LocatedSegment) {
         for (place, entry) in part.tree.entries.iter().enumerate() {
-            if entry.path <= *self.directory || in_order(entry.path.as_bytes(), &self.from).is_lt() {
+            if entry.path <= self.directory || in_order(entry.path.as_bytes(), &self.from).is_lt() {
                 continue;
             }
-            if !entry.path.is_within(self.directory) {
+            if !entry.path.is_within(&self.directory) {
                 self.at = None;
                 return;
             }
             if entry.path.parent() == Some(self.directory.as_bytes()) {
-                self.found.push((self.take)(self.tree.before[at] + place as u64, entry));
+                self.found.push((self.take)(tree.before[at] + place as u64, entry));
                 self.folder = (entry.kind == Kind::Directory).then(|| entry.path.clone());
             }
         }
-        self.at = self.tree.next_of(at);
+        self.at = tree.next_of(at);
         let ends_in =
             |folder: &&TreePath| part.tree.entries.last().is_some_and(|last| last.path.is_within(folder));
         // What lies deeper in the last directory is passed over.
         if let (Some(folder), Some(next)) = (self.folder.as_ref().filter(ends_in), self.at) {
             self.from = [folder.as_bytes(), &[AFTER]].concat();
-            self.at = self.tree.segment_of(&self.from).map(|behind| behind.max(next));
+            self.at = tree.segment_of(&self.from).map(|behind| behind.max(next));
         }
+    }
+}
+
+/// The entries of a directory, segment by segment: no more of them is held than one segment has.
+#[derive(Debug)]
+pub struct Children {
+    tree: Arc<SnapshotTree>,
+    walk: Walk<Entry>,
+}
+
+impl Children {
+    /// Of the directory at this path.
+    pub fn of(tree: &Arc<SnapshotTree>, directory: &TreePath) -> Self {
+        let walk = Walk::new(tree, directory, |_, entry| entry.clone());
+        Self { tree: Arc::clone(tree), walk }
+    }
+
+    /// The next entries, in order; `None` after the last ones.
+    pub async fn next(&mut self) -> Result<Option<Vec<Entry>>> {
+        while self.walk.found.is_empty()
+            && let Some(at) = self.walk.at
+        {
+            let part = self.tree.read(at).await?;
+            self.walk.take(&self.tree, at, &part);
+        }
+        let found = std::mem::take(&mut self.walk.found);
+        Ok((!found.is_empty()).then_some(found))
+    }
+}
+
+/// All that lies in a directory, however deep, segment by segment; the directory itself is left out.
+#[derive(Debug)]
+pub struct Below {
+    tree: Arc<SnapshotTree>,
+    directory: TreePath,
+    at: Option<usize>,
+}
+
+impl Below {
+    /// The directory at this path.
+    pub fn of(tree: &Arc<SnapshotTree>, directory: &TreePath) -> Self {
+        let at = tree.segment_of(directory.as_bytes());
+        Self { tree: Arc::clone(tree), directory: directory.clone(), at }
+    }
+
+    /// The next entries, in order; `None` after the last ones. Files may lack some of their extents.
+    pub async fn next(&mut self) -> Result<Option<Vec<Entry>>> {
+        while let Some(at) = self.at {
+            let part = self.tree.read(at).await?;
+            let found: Vec<Entry> = part
+                .tree
+                .entries
+                .iter()
+                .filter(|entry| entry.path > self.directory && entry.path.is_within(&self.directory))
+                .cloned()
+                .collect();
+            let ends = |last: &Entry| last.path > self.directory && !last.path.is_within(&self.directory);
+            self.at = self.tree.next_of(at).filter(|_| !part.tree.entries.last().is_some_and(ends));
+            if !found.is_empty() {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -118,10 +183,10 @@ impl SnapshotTree {
         self.walk(Walk::new(self, directory, child)).await
     }
 
-    async fn walk<T>(&self, mut walk: Walk<'_, T>) -> Result<Vec<T>> {
+    async fn walk<T>(&self, mut walk: Walk<T>) -> Result<Vec<T>> {
         while let Some(at) = walk.at {
             let part = self.read(at).await?;
-            walk.take(at, &part);
+            walk.take(self, at, &part);
         }
         Ok(walk.found)
     }

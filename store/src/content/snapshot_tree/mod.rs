@@ -14,11 +14,12 @@ mod now;
 mod numbers;
 mod recent_results;
 mod segments;
+pub mod stored_segments;
 pub mod stream;
 mod windows;
 
 pub use links::Links;
-pub use listing::{Child, ChildKind};
+pub use listing::{Below, Child, ChildKind, Children};
 pub use now::Absent;
 pub use segments::Follow;
 
@@ -91,6 +92,29 @@ impl SnapshotTree {
             return Self::of_metadata(store, Arc::new(metadata));
         }
         Self::by_need(store, record).await
+    }
+
+    /// Reads the root of a snapshot, and all segments if they are few or their root does not say what each covers. No more
+    /// than `most` bytes are held for that.
+    pub(crate) async fn open_within(
+        store: &TenantStore,
+        (record, generation): (RecordId, u64),
+        content: &Content,
+        most: u64,
+    ) -> Result<Self> {
+        let whole = || Metadata::load_within(store, record, generation, content, most);
+        if Metadata::is_small(content) {
+            match whole().await {
+                // Compressed it takes little.
+                Err(Error::InvalidInput { .. }) => {}
+                loaded => return Self::of_metadata(store, Arc::new(loaded?)),
+            }
+        }
+        let root = segments::root(store, content).await?;
+        if root.is_spanned() {
+            return Ok(Self::of_root(store, root));
+        }
+        Self::of_metadata(store, Arc::new(whole().await?))
     }
 
     /// Reads the root of a snapshot, however small that is. If it is of version 1, all segments are read to

@@ -64,22 +64,24 @@ impl SnapshotTree {
         Ok(part.tree.entries.get((ordinal - self.before[at]) as usize).cloned())
     }
 
-    /// The regular file at a path, if that is known now.
-    pub fn file_now(&self, path: &TreePath) -> Now<Option<Arc<TreeFile>>> {
-        if let Some(file) = self.files.get(path) {
-            return Ok(Some(file));
-        }
-        let Some(at) = self.segment_of(path.as_bytes()) else { return Ok(None) };
+    /// The entry with so many before it and, if it is a regular file, that file: from one look at its segment.
+    pub fn whole_now(&self, ordinal: u64) -> Now<Option<(Entry, Option<Arc<TreeFile>>)>> {
+        let Some(at) = self.segment_at(ordinal) else { return Ok(None) };
         let part = self.part_now(at)?;
-        let Ok(place) = part.tree.entries.binary_search_by(|entry| entry.path.cmp(path)) else {
-            return Ok(None);
-        };
+        let place = (ordinal - self.before[at]) as usize;
+        let Some(entry) = part.tree.entries.get(place) else { return Ok(None) };
+        Ok(Some((entry.clone(), self.file_of(&part, place)?)))
+    }
+
+    /// The regular file that begins there in a segment.
+    fn file_of(&self, part: &LocatedSegment, place: usize) -> Now<Option<Arc<TreeFile>>> {
         let entry = &part.tree.entries[place];
         if !matches!(entry.kind, Kind::File { .. }) {
             return Ok(None);
         }
         if covered(entry) < entry.size() || entry.check().is_err() {
-            return Err(Absent::File(path.clone()));
+            let whole = self.files.get(&entry.path);
+            return whole.map(Some).ok_or_else(|| Absent::File(entry.path.clone()));
         }
         Ok(Some(Arc::new(TreeFile { entry: entry.clone(), pieces: part.pieces(place) })))
     }
@@ -92,7 +94,7 @@ impl SnapshotTree {
         let mut walk = Walk::new(self, directory, child);
         while let Some(at) = walk.at {
             let part = self.part_now(at).map_err(|_| Absent::Names(directory.clone()))?;
-            walk.take(at, &part);
+            walk.take(self, at, &part);
         }
         Ok(Arc::new(walk.found))
     }

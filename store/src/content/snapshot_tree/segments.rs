@@ -264,7 +264,7 @@ impl Segments {
     }
 
     /// The segment and its table as they are stored but decompressed, if they are in memory or kept on disk.
-    fn at_hand(&self, at: usize) -> Option<(Bytes, Bytes)> {
+    pub fn at_hand(&self, at: usize) -> Option<(Bytes, Bytes)> {
         match &self.whole {
             Some(metadata) => Some(metadata.segment(at)),
             None => self.fresh.get(&at).cloned().or_else(|| self.on_disk(at)),

@@ -54,7 +54,7 @@ impl Fetched {
     }
 }
 
-/// Segments that are on their way, in the order they were chosen in.
+/// Segments that are on their way, in the order of the tree.
 pub(super) struct Windows(BoxStream<'static, Result<Vec<Fetched>>>);
 
 impl fmt::Debug for Windows {
@@ -64,19 +64,37 @@ impl fmt::Debug for Windows {
 }
 
 impl Windows {
-    /// Of these segments of a tree, counted from 0.
+    /// Of these segments of a tree, counted from 0. They are fetched unless the whole tree is at hand.
     pub fn new(tree: &Arc<SnapshotTree>, chosen: impl Iterator<Item = usize>) -> Self {
+        Self::of(tree, chosen, |tree, at| Some(tree.segments.metadata()?.segment(at)))
+    }
+
+    /// The same; segments that this host has kept are not fetched.
+    pub fn at_hand(tree: &Arc<SnapshotTree>, chosen: impl Iterator<Item = usize>) -> Self {
+        Self::of(tree, chosen, |tree, at| tree.segments.at_hand(at))
+    }
+
+    fn of(
+        tree: &Arc<SnapshotTree>,
+        chosen: impl Iterator<Item = usize>,
+        at_hand: fn(&SnapshotTree, usize) -> Option<(Bytes, Bytes)>,
+    ) -> Self {
         let runs = stream::iter(runs(tree.root(), chosen));
         let tree = Arc::clone(tree);
         let fetch = move |run: Vec<usize>| {
             let tree = Arc::clone(&tree);
             async move {
-                match tree.segments.metadata() {
-                    Some(whole) => Ok(run.into_iter().map(|at| held(at, whole.segment(at))).collect()),
-                    None => {
-                        beside(async move { fetch(tree.segments.store(), tree.root(), &run).await }).await
-                    }
+                let held = run.iter().filter_map(|at| Some(held(*at, at_hand(&tree, *at)?)));
+                let mut found: Vec<Fetched> = held.collect();
+                let has = |at: &usize| found.iter().any(|found| found.at == *at);
+                let rest: Vec<usize> = run.iter().filter(|at| !has(at)).copied().collect();
+                if !rest.is_empty() {
+                    let fetched =
+                        beside(async move { fetch(tree.segments.store(), tree.root(), &rest).await });
+                    found.extend(fetched.await?);
+                    found.sort_unstable_by_key(|found| found.at);
                 }
+                Ok(found)
             }
         };
         Self(runs.map(fetch).buffered(WINDOWS_AHEAD).boxed())

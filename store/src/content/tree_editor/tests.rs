@@ -194,7 +194,7 @@ async fn stored(desk: &Desk, tree: &Tree, write: u64) -> Arc<SnapshotTree> {
 
 fn sealed(desk: &Desk, tree: NewTree, base: Option<&Root>, write: u64) -> NewMetadata {
     let write = RecordId::from_parts(write, [9; 10]);
-    tree.seal(&desk.store, write, base, locate, |_| false).unwrap()
+    tree.seal(&desk.store, write, base, locate, |_| false, |_| true).unwrap()
 }
 
 async fn edited(desk: &Desk, base: Option<&Arc<SnapshotTree>>, told: &[Told]) -> Edited {

@@ -3,7 +3,7 @@
 //! The snapshot is pinned while it is read. Of its content only the requested parts are fetched.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     io::{self, Write},
     path::PathBuf,
     sync::Arc,
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::{
     locate::followed,
-    open::{self, Kept, check_tree_size, kept_tree, release},
+    open::{Kept, check_tree_size, kept_tree, release},
 };
 use crate::{
     Error, Result,
@@ -23,7 +23,7 @@ use crate::{
         TenantStore,
         chunk::Piece,
         snapshot_tree::{
-            SnapshotTree, TreeFile,
+            Below, Children, SnapshotTree, TreeFile,
             stream::{LocatedEntry, TreeStream},
         },
         workers::blocking,
@@ -32,7 +32,7 @@ use crate::{
     format::{
         record::Record,
         segment::covered,
-        tree::{Entry, Extent, Kind, TreePath},
+        tree::{Entry, Extent, Kind, Linked, TreePath},
     },
     ops::archive::export::chunk_stream::{self, Window},
 };
@@ -42,11 +42,53 @@ const WINDOWS_WAITING: usize = 1;
 /// How much of a hole is written at a time.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// All names of a snapshot, in order.
-pub async fn entries(store: &TenantStore, record: &Record) -> Result<Vec<Entry>> {
-    let (kept, opened) = open::kept(store, record, Rules::ALL).await?;
+/// A tree that is read by need while its snapshot is pinned. The pin of one that is dropped instead of closed expires.
+#[derive(Debug)]
+pub struct PinnedTree {
+    /// The tree.
+    pub tree: Arc<SnapshotTree>,
+    kept: Option<Kept>,
+}
+
+impl PinnedTree {
+    /// Pins a snapshot.
+    pub async fn open(store: &TenantStore, record: &Record) -> Result<Self> {
+        let (kept, (_, tree)) = kept_tree(store, record).await?;
+        Ok(Self { tree, kept })
+    }
+
+    /// Lets the snapshot go.
+    pub async fn close(self) {
+        release(self.kept).await;
+    }
+}
+
+/// The entries of a snapshot at some paths, files with all their extents. Only the parts of the tree that have them are read.
+pub async fn named(
+    store: &TenantStore,
+    record: &Record,
+    paths: impl IntoIterator<Item = TreePath>,
+) -> Result<BTreeMap<TreePath, Entry>> {
+    let (kept, (_, tree)) = kept_tree(store, record).await?;
+    let found = at_paths(&tree, paths).await;
     release(kept).await;
-    Ok(opened.entries)
+    found
+}
+
+async fn at_paths(
+    tree: &SnapshotTree,
+    paths: impl IntoIterator<Item = TreePath>,
+) -> Result<BTreeMap<TreePath, Entry>> {
+    let mut found = BTreeMap::new();
+    for path in paths {
+        let Some(entry) = tree.entry(&path).await? else { continue };
+        let file = match entry.kind {
+            Kind::File { .. } => tree.file(&path).await?.map(|file| file.entry),
+            _ => None,
+        };
+        found.insert(path, file.unwrap_or(entry));
+    }
+    Ok(found)
 }
 
 /// Tells `each` every entry of a snapshot, in order, with the file behind it: a hard link's is the one it links to. Of the
@@ -84,68 +126,154 @@ async fn tell(tree: Arc<SnapshotTree>, mut each: impl FnMut(&Entry, Option<&Entr
 }
 
 /// A directory of a snapshot, or all below it; of anything else, that alone. Only the part of the tree that has
-/// them is read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// them is read, segment by segment, and no more entries are held than one segment has. The snapshot is pinned until the
+/// listing is closed; the pin of one that is dropped instead expires.
+#[derive(Debug)]
 pub struct Listing {
-    /// The entries, in order; of all below a directory, files without their extents.
-    pub entries: Vec<Entry>,
-    /// For each hard link among them, the file behind it.
-    behind: HashMap<TreePath, Entry>,
+    tree: Arc<SnapshotTree>,
+    kept: Option<Kept>,
+    rest: Rest,
+}
+
+/// What was not listed yet.
+#[derive(Debug)]
+enum Rest {
+    Named(Option<Entry>),
+    Children(Children),
+    Below(Below),
+}
+
+/// One entry of a listing; files may lack their extents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedEntry {
+    /// The entry.
+    pub entry: Entry,
+    /// Of a hard link, the file behind it.
+    behind: Option<Entry>,
+}
+
+impl ListedEntry {
+    /// The file behind it: a hard link's is the one it links to.
+    pub fn file(&self) -> Option<&Entry> {
+        match self.entry.kind {
+            Kind::File { .. } => Some(&self.entry),
+            _ => self.behind.as_ref(),
+        }
+    }
 }
 
 impl Listing {
-    /// The file behind one of the entries: a hard link's is the one it links to.
-    pub fn file<'a>(&'a self, entry: &'a Entry) -> Option<&'a Entry> {
-        match entry.kind {
-            Kind::File { .. } => Some(entry),
-            _ => self.behind.get(&entry.path),
+    /// Of what is at this path; `None` if there is nothing.
+    pub async fn open(
+        store: &TenantStore,
+        record: &Record,
+        path: &TreePath,
+        is_recursive: bool,
+    ) -> Result<Option<Self>> {
+        let (kept, (_, tree)) = kept_tree(store, record).await?;
+        let rest = match tree.entry(path).await {
+            Ok(Some(named)) => match (&named.kind, is_recursive) {
+                (Kind::Directory, true) => Rest::Below(Below::of(&tree, path)),
+                (Kind::Directory, false) => Rest::Children(Children::of(&tree, path)),
+                _ => Rest::Named(Some(named)),
+            },
+            missing => {
+                release(kept).await;
+                return missing.map(|_| None);
+            }
+        };
+        Ok(Some(Self { tree, kept, rest }))
+    }
+
+    /// The next entries, in order; `None` after the last ones.
+    pub async fn next(&mut self) -> Result<Option<Vec<ListedEntry>>> {
+        let found = match &mut self.rest {
+            Rest::Named(named) => named.take().map(|named| vec![named]),
+            Rest::Children(children) => children.next().await?,
+            Rest::Below(below) => below.next().await?,
+        };
+        let Some(found) = found else { return Ok(None) };
+        let mut listed = Vec::with_capacity(found.len());
+        for entry in found {
+            let behind = match entry.kind {
+                Kind::HardLink { .. } => self.tree.behind(&entry).await?,
+                _ => None,
+            };
+            listed.push(ListedEntry { entry, behind });
         }
+        Ok(Some(listed))
+    }
+
+    /// Lets the snapshot go.
+    pub async fn close(self) {
+        release(self.kept).await;
     }
 }
 
-/// Lists a directory of a snapshot; `None` if there is no such path.
-pub async fn list(
-    store: &TenantStore,
-    record: &Record,
-    path: &TreePath,
-    is_recursive: bool,
-) -> Result<Option<Listing>> {
-    let (kept, (_, tree)) = kept_tree(store, record).await?;
-    let listed = listing(&tree, path, is_recursive).await;
-    release(kept).await;
-    listed
-}
-
-async fn listing(tree: &SnapshotTree, path: &TreePath, is_recursive: bool) -> Result<Option<Listing>> {
-    let Some(named) = tree.entry(path).await? else { return Ok(None) };
-    let mut entries = Vec::new();
-    match (&named.kind, is_recursive) {
-        (Kind::Directory, true) => tree.below(path, |entry| entries.push(without_content(entry))).await?,
-        (Kind::Directory, false) => entries = tree.children(path).await?,
-        _ => entries.push(named),
-    }
-    let mut behind = HashMap::new();
-    for entry in &entries {
-        if matches!(entry.kind, Kind::HardLink { .. })
-            && let Some(file) = tree.behind(entry).await?
-        {
-            behind.insert(entry.path.clone(), file);
-        }
-    }
-    Ok(Some(Listing { entries, behind }))
-}
-
-/// What lies at a path and below it, in order, after the directories on the way to it; without a path, everything. Hard links
+/// What lies at a path and below it, in order, after the directories on the way to it. Hard links
 /// are the files behind them, and files have all their extents. Only the part of the tree that has these is read.
-pub async fn part(store: &TenantStore, record: &Record, top: Option<&TreePath>) -> Result<Vec<Entry>> {
+pub async fn part(store: &TenantStore, record: &Record, top: &TreePath) -> Result<Vec<Entry>> {
     let (kept, (record, tree)) = kept_tree(store, record).await?;
-    let found = match (check_tree_size(&record, &tree), top) {
-        (Err(error), _) => Err(error),
-        (Ok(()), Some(top)) => part_below(&tree, top).await,
-        (Ok(()), None) => every_entry(tree).await,
+    let found = match check_tree_size(&record, &tree) {
+        Ok(()) => part_below(&tree, top).await,
+        Err(error) => Err(error),
     };
     release(kept).await;
     found
+}
+
+/// All entries of a snapshot as a stream: hard links are the files behind them, and files have all their extents. The
+/// snapshot is pinned until the stream is closed; the pin of one that is dropped instead expires.
+#[derive(Debug)]
+pub struct WholeTree {
+    stream: TreeStream,
+    kept: Option<Kept>,
+    linked: Arc<Linked>,
+    /// The files that hard links lead to, as far as they have come.
+    behind: HashMap<TreePath, Entry>,
+}
+
+impl WholeTree {
+    /// Begins at the root.
+    pub async fn open(store: &TenantStore, record: &Record) -> Result<Self> {
+        let (kept, (record, tree)) = kept_tree(store, record).await?;
+        let begun = match check_tree_size(&record, &tree) {
+            Ok(()) => TreeStream::new(tree).await,
+            Err(error) => Err(error),
+        };
+        match begun {
+            Ok(stream) => Ok(Self { linked: stream.linked(), stream, kept, behind: HashMap::new() }),
+            Err(error) => {
+                release(kept).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The next entries, in order; `None` after the last ones.
+    pub async fn next(&mut self) -> Result<Option<Vec<Entry>>> {
+        let Some(entries) = self.stream.next().await? else { return Ok(None) };
+        let mut found = Vec::with_capacity(entries.len());
+        for LocatedEntry { entry, .. } in entries {
+            if self.linked.holds(&entry.path) {
+                self.behind.insert(entry.path.clone(), entry.clone());
+            }
+            let file = match &entry.kind {
+                Kind::HardLink { target } => self.behind.get(target).cloned(),
+                _ => None,
+            };
+            found.push(match file {
+                Some(file) => Entry { path: entry.path, ..file },
+                None => entry,
+            });
+        }
+        Ok(Some(found))
+    }
+
+    /// Lets the snapshot go.
+    pub async fn close(self) {
+        release(self.kept).await;
+    }
 }
 
 async fn part_below(tree: &SnapshotTree, top: &TreePath) -> Result<Vec<Entry>> {
@@ -170,27 +298,6 @@ async fn part_below(tree: &SnapshotTree, top: &TreePath) -> Result<Vec<Entry>> {
         };
         if let Some(file) = tree.file(behind).await? {
             *entry = Entry { path: entry.path.clone(), ..file.entry };
-        }
-    }
-    Ok(found)
-}
-
-async fn every_entry(tree: Arc<SnapshotTree>) -> Result<Vec<Entry>> {
-    let mut stream = TreeStream::new(tree).await?;
-    let (linked, mut behind, mut found) = (stream.linked(), HashMap::new(), Vec::new());
-    while let Some(entries) = stream.next().await? {
-        for LocatedEntry { entry, .. } in entries {
-            if linked.holds(&entry.path) {
-                behind.insert(entry.path.clone(), entry.clone());
-            }
-            let file = match &entry.kind {
-                Kind::HardLink { target } => behind.get(target).cloned(),
-                _ => None,
-            };
-            found.push(match file {
-                Some(file) => Entry { path: entry.path, ..file },
-                None => entry,
-            });
         }
     }
     Ok(found)

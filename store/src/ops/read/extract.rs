@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use futures::{StreamExt, stream};
 
-use super::{locate::followed, open::Opened};
+use super::locate::followed;
 use crate::{
     Error, Result,
     catalog::rules::Rules,
@@ -26,41 +26,33 @@ use crate::{
         TenantStore,
         chunk::Piece,
         reader::{Verified, Want, plan},
+        snapshot_tree::stream::LocatedEntry,
         workers::blocking,
     },
     error::IoContext,
-    format::tree::{Entry, Extent, Kind},
+    format::{
+        record::Record,
+        tree::{Entry, Extent, Kind},
+    },
 };
 
 const REQUESTS_AT_ONCE: usize = 8;
 
-/// The files of a snapshot, by path.
-pub fn files(opened: &Opened) -> impl Iterator<Item = (usize, PathBuf)> + '_ {
-    let is_file = |entry: &Entry| matches!(entry.kind, Kind::File { .. });
-    opened
-        .entries
-        .iter()
-        .enumerate()
-        .filter(move |(_, entry)| is_file(entry))
-        .map(|(at, entry)| (at, path(entry)))
-}
-
-/// The first `most` bytes of these entries, by number; of a file that starts with a hole, none.
+/// The first `most` bytes of these files, by path; of a file that starts with a hole, none.
 pub async fn heads(
     store: &TenantStore,
-    opened: &Opened,
-    entries: &[usize],
+    record: &Record,
+    files: &[LocatedEntry],
     most: usize,
-) -> Result<HashMap<usize, Vec<u8>>> {
+) -> Result<HashMap<PathBuf, Vec<u8>>> {
     let cut = move |bytes: &[u8]| bytes[..bytes.len().min(most)].to_vec();
-    let pieces: Vec<Vec<Piece>> = opened.pieces().collect();
     let (mut found, mut wanted) = (HashMap::new(), Vec::new());
-    for at in entries {
-        let Kind::File { extents, .. } = &opened.entries[*at].kind else { continue };
+    for (at, file) in files.iter().enumerate() {
+        let Kind::File { extents, .. } = &file.entry.kind else { continue };
         match extents.first() {
-            Some(Extent::Inline(bytes)) => drop(found.insert(*at, cut(bytes))),
-            Some(Extent::Chunk { .. }) => wanted.extend(pieces[*at].first().map(|piece| want(piece, *at))),
-            _ => drop(found.insert(*at, Vec::new())),
+            Some(Extent::Inline(bytes)) => drop(found.insert(at, cut(bytes))),
+            Some(Extent::Chunk { .. }) => wanted.extend(file.pieces().next().map(|piece| want(&piece, at))),
+            _ => drop(found.insert(at, Vec::new())),
         }
     }
     let found = Arc::new(Mutex::new(found));
@@ -69,52 +61,54 @@ pub async fn heads(
         finding.lock().insert(at, cut(bytes));
         Ok(())
     };
-    each(store, opened, wanted, note).await?;
-    let mut found = found.lock();
-    Ok(std::mem::take(&mut *found))
+    each(store, record, wanted, note).await?;
+    let found = std::mem::take(&mut *found.lock());
+    Ok(found.into_iter().map(|(at, head)| (path(&files[at].entry), head)).collect())
 }
 
-/// How much has to be fetched for these entries.
-pub fn stored_bytes(opened: &Opened, entries: &[usize]) -> u64 {
-    let pieces: Vec<Vec<Piece>> = opened.pieces().collect();
-    let stored = |at: &usize| pieces[*at].iter().map(|piece| u64::from(piece.location.stored_len));
-    entries.iter().flat_map(stored).sum()
+/// How much has to be fetched for a file.
+pub fn stored_bytes(file: &LocatedEntry) -> u64 {
+    file.locations.iter().map(|location| u64::from(location.stored_len)).sum()
 }
 
-/// Writes these entries, which are files, below `folder`, which nobody else sees.
-pub async fn extract(store: &TenantStore, opened: &Opened, entries: &[usize], folder: &Path) -> Result<()> {
-    let chosen: Vec<Entry> = entries.iter().map(|at| opened.entries[*at].clone()).collect();
+/// Writes these files below `folder`, which nobody else sees.
+pub async fn extract(
+    store: &TenantStore,
+    record: &Record,
+    files: &[LocatedEntry],
+    folder: &Path,
+) -> Result<()> {
+    let chosen: Vec<Entry> = files.iter().map(|file| file.entry.clone()).collect();
     let root = folder.to_owned();
     let places = blocking(move || chosen.iter().map(|entry| make(&root, entry)).collect::<Result<Vec<_>>>());
-    let places: HashMap<usize, PathBuf> = entries.iter().copied().zip(places.await?).collect();
-    let pieces: Vec<Vec<Piece>> = opened.pieces().collect();
+    let places = places.await?;
     let mut wanted = Vec::new();
-    for at in entries {
-        let Kind::File { extents, .. } = &opened.entries[*at].kind else { continue };
-        let (mut offset, mut pieces) = (0, pieces[*at].iter());
+    for (at, file) in files.iter().enumerate() {
+        let Kind::File { extents, .. } = &file.entry.kind else { continue };
+        let (mut offset, mut pieces) = (0, file.pieces());
         for extent in extents {
             if matches!(extent, Extent::Chunk { .. }) {
-                wanted.extend(pieces.next().map(|piece| want(piece, (*at, offset))));
+                wanted.extend(pieces.next().map(|piece| want(&piece, (at, offset))));
             }
             offset += extent.len();
         }
     }
     let write = move |(at, offset): (usize, u64), bytes: &[u8]| {
-        let to = &places[&at];
+        let to = &places[at];
         let file = File::options().write(true).open(to).at("cannot write", to)?;
         file.write_all_at(bytes, offset).at("cannot write", to)
     };
-    each(store, opened, wanted, write).await
+    each(store, record, wanted, write).await
 }
 
 /// Has `work` done with every chunk, in the order in which they lie.
 async fn each<T: Copy + Send + 'static>(
     store: &TenantStore,
-    opened: &Opened,
+    record: &Record,
     wanted: Vec<Want<T>>,
     work: impl Fn(T, &[u8]) -> Result<()> + Send + Sync + 'static,
 ) -> Result<()> {
-    let (relocator, work) = (followed(store, &opened.record, Rules::ALL), Arc::new(work));
+    let (relocator, work) = (followed(store, record, Rules::ALL), Arc::new(work));
     let mut fetched =
         stream::iter(plan(wanted)).map(|fetch| relocator.fetch(store, fetch)).buffered(REQUESTS_AT_ONCE);
     while let Some(fetched) = fetched.next().await {
@@ -139,7 +133,8 @@ fn want<T>(piece: &Piece, purpose: T) -> Want<T> {
     Want { id: piece.id, raw_len: piece.raw_len, location: piece.location, purpose }
 }
 
-fn path(entry: &Entry) -> PathBuf {
+/// The path of an entry, from the top of its tree.
+pub fn path(entry: &Entry) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(entry.path.as_bytes()))
 }
 

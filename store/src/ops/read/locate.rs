@@ -6,14 +6,15 @@ use parking_lot::Mutex;
 
 use async_trait::async_trait;
 
-use super::open::Opened;
+use super::open::as_it_is_now;
 use crate::{
     Result,
     catalog::{records, rules::Rules},
     content::{
         TenantStore,
-        chunk::{Locations, locations_by_id},
+        chunk::Locations,
         relocator::{Relocate, Relocator},
+        snapshot_tree::SnapshotTree,
     },
     format::record::Record,
     id::RecordId,
@@ -46,9 +47,10 @@ impl Relocate for SnapshotLocator {
         let snapshot = self.snapshot.lock().clone();
         let Some((lineage, record)) = snapshot else { return Ok(Locations::new()) };
         let record = records::current(&self.store, &lineage, record).await?;
-        let (_, metadata) = Opened::metadata(&self.store, record).await?;
-        let (entries, locations) = metadata.decode()?;
-        Ok(locations_by_id(&entries, locations))
+        let read = |record| async move {
+            Arc::new(SnapshotTree::open(&self.store, &record).await?).locations().await
+        };
+        Ok(as_it_is_now(&self.store, record, read).await?.1)
     }
 }
 

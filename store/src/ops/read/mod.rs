@@ -11,5 +11,6 @@ pub mod open;
 pub mod profiles;
 pub mod resolve;
 pub mod restore;
+pub mod snapshot_files;
 pub mod stats;
 pub mod survey;

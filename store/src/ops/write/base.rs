@@ -10,7 +10,7 @@ use crate::{
         TenantStore,
         chunk::{Locations, locations_by_id},
         dedup_index::DedupIndex,
-        meta::{Metadata, NewTree},
+        meta::NewTree,
         snapshot_tree::{
             SnapshotTree,
             stream::{LocatedEntry, TreeStream},
@@ -31,21 +31,21 @@ pub(in crate::ops) struct ReadBase {
 }
 
 impl ReadBase {
-    /// Reads the metadata of `record`. A base that cannot be read must not keep anybody from storing
-    /// a good snapshot after it: then there is a record and nothing else.
+    /// Reads the root of `record`, and where all chunks of its tree lie. A base that cannot be read must not keep anybody
+    /// from storing a good snapshot after it: then there is a record and nothing else.
     pub async fn load(store: &TenantStore, record: Option<Record>) -> Self {
-        let Some(record) = record else { return Self::default() };
-        let Some(content) = &record.content else {
-            return Self { record: Some(record), ..Self::default() };
-        };
-        let loaded = Metadata::load(store, record.record, record.generation, content).await;
-        match loaded.and_then(|metadata| Self::decode(store, record.clone(), metadata)) {
-            Ok(base) => base,
-            Err(error) => {
-                tracing::warn!(record = %record.record, %error, "the current snapshot cannot be built on");
-                Self { record: Some(record), ..Self::default() }
-            }
+        let base = Self::open(store, record).await;
+        let Some(tree) = base.tree.clone().filter(|tree| tree.metadata().is_none()) else { return base };
+        match tree.locations().await {
+            Ok(locations) => Self { locations, ..base },
+            Err(error) => Self::unreadable(base.record, &error),
         }
+    }
+
+    fn unreadable(record: Option<Record>, error: &Error) -> Self {
+        let id = record.as_ref().map(|record| record.record.to_string()).unwrap_or_default();
+        tracing::warn!(record = %id, %error, "the current snapshot cannot be built on");
+        Self { record, ..Self::default() }
     }
 
     /// Reads the root of `record`, and all of a small tree. A base that cannot be read must not keep anybody from
@@ -56,21 +56,8 @@ impl ReadBase {
             return Self { record: Some(record), ..Self::default() };
         }
         let opened = SnapshotTree::open(store, &record).await;
-        match opened.and_then(|tree| Self::by_need(record.clone(), Arc::new(tree))) {
-            Ok(base) => base,
-            Err(error) => {
-                tracing::warn!(record = %record.record, %error, "the current snapshot cannot be built on");
-                Self { record: Some(record), ..Self::default() }
-            }
-        }
-    }
-
-    /// The base whose metadata is this.
-    fn decode(store: &TenantStore, record: Record, metadata: Metadata) -> Result<Self> {
-        let (entries, locations) = metadata.decode()?;
-        let locations = locations_by_id(&entries, locations);
-        let tree = Arc::new(SnapshotTree::of_metadata(store, Arc::new(metadata))?);
-        Ok(Self { record: Some(record), tree: Some(tree), locations })
+        let base = opened.and_then(|tree| Self::by_need(record.clone(), Arc::new(tree)));
+        base.unwrap_or_else(|error| Self::unreadable(Some(record), &error))
     }
 
     /// The base whose tree is read by need. Where its chunks lie is known of a tree that is at hand.
@@ -97,7 +84,7 @@ impl SnapshotWriter {
         self.base_tree.clone()
     }
 
-    /// There chunks of the base lie.
+    /// Where chunks of the base lie.
     pub fn learn_base(&self, locations: impl Iterator<Item = (ChunkId, Location)>) {
         self.known.learn_base(locations.collect());
     }

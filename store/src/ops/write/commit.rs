@@ -101,15 +101,10 @@ pub struct Stored {
 
 /// Stores `base` with `changes` and moves the pointer to the result by `hold`; without one, no pointer is
 /// moved. `files` reads the changed content. `intend` is told the record before it becomes a snapshot.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "each is another party's: the caller's, the mount's, the store's"
-)]
 pub async fn commit(
     store: &TenantStore,
     request: Request,
-    changes: TreeChanges,
-    files: Arc<dyn Files + Send>,
+    (changes, files): (TreeChanges, Arc<dyn Files + Send>),
     base: Option<Base>,
     hold: Option<&Hold>,
     intend: impl AsyncFnOnce(RecordId) -> Result<()>,

@@ -33,18 +33,20 @@ impl Totals {
         Self { counts, bytes: base.uncompressed_size_bytes }
     }
 
-    pub fn of(entries: &[Entry], skipped: Skipped, bytes: u64) -> Self {
-        let mut counts = Counts { skipped: skipped.total(), ..Counts::default() };
-        for entry in entries {
-            match entry.kind {
-                Kind::File { .. } => counts.files += 1,
-                Kind::Directory => counts.directories += 1,
-                Kind::Symlink { .. } => counts.symlinks += 1,
-                Kind::HardLink { .. } => counts.hard_links += 1,
-                _ => {}
-            }
+    /// The totals of a tree whose entries are not counted yet.
+    pub fn of_none(skipped: Skipped, bytes: u64) -> Self {
+        Self { counts: Counts { skipped: skipped.total(), ..Counts::default() }, bytes }
+    }
+
+    /// Counts an entry.
+    pub fn add(&mut self, entry: &Entry) {
+        match entry.kind {
+            Kind::File { .. } => self.counts.files += 1,
+            Kind::Directory => self.counts.directories += 1,
+            Kind::Symlink { .. } => self.counts.symlinks += 1,
+            Kind::HardLink { .. } => self.counts.hard_links += 1,
+            _ => {}
         }
-        Self { counts, bytes }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     catalog::{clock, lock::Hold, pointer::VerifiedFlip},
     content::{
         chunk_fetcher::startup::StartupRanges,
-        damage::DamagedFrames,
+        damage::{DamagedFrames, Marking},
         meta::{Fresh, NewMetadata, NewTree},
         snapshot_tree::SnapshotTree,
         unfinished::{self, TakenOver},
@@ -85,7 +85,10 @@ impl SnapshotWriter {
             let lost = known.lost();
             let unfit = |pack: &PackId| known.is_barred(pack) || known.is_unsure(pack) || lost.has_pack(pack);
             let root = base.as_deref().map(SnapshotTree::root);
-            let NewMetadata { content, pack, root, fresh } = tree.seal(&store, write, root, locate, unfit)?;
+            let NewMetadata { content, pack, root, fresh } = {
+                let held = |pack: &PackId| lost.touches(pack);
+                tree.seal(&store, write, root, locate, unfit, held)?
+            };
             let inherited = inherited(&lost, &root, &fresh)?;
             let tree = SnapshotTree::of_new(&store, base.as_deref(), root, fresh)?;
             Ok((packs, content, pack, Arc::new(tree.following(Arc::new(follower))), inherited))
@@ -104,7 +107,14 @@ impl SnapshotWriter {
         let complete = |record: &mut Record| {
             record.content = Some(content);
             record.damage = inherited.and_then(|(entries, locations)| {
-                self.known.lost().mark(record, &entries, &locations, clock::unix_ms())
+                let (lost, mut locations) = (self.known.lost(), &locations[..]);
+                let mut marking = Marking::of(&lost);
+                for entry in &entries {
+                    let (own, rest) = locations.split_at(entry.chunks().count().min(locations.len()));
+                    marking.add(entry, own);
+                    locations = rest;
+                }
+                marking.end(record, clock::unix_ms())
             });
             record.counts.chunks = chunks;
             record.counts.stored_bytes = durable.stored_bytes;

@@ -42,7 +42,7 @@ use crate::{
         upload::{Uploader, WriteSession},
         workers::blocking,
     },
-    format::{FormatError, record::Record, root::Root, tree::Entry},
+    format::{self, record::Record, root::Root, tree::Entry},
     id::{ChunkId, RecordId},
     name::Lineage,
     progress::Progress,
@@ -222,17 +222,14 @@ impl SnapshotWriter {
     }
 }
 
-/// The tree of `entries`, with the segments that the root `base` has; `unusable` tells which of them cannot be stored.
-pub(super) fn new_tree(
+/// The tree of the entries that `tell` tells in order, with the segments that the root `base` has.
+pub(super) fn new_tree<E>(
     store: &TenantStore,
-    entries: &[Entry],
     base: Option<&Root>,
-    unusable: impl Fn(&Entry, &FormatError) -> Error,
-) -> Result<NewTree> {
+    tell: impl FnOnce(&mut dyn FnMut(&Entry) -> format::Result<()>) -> Result<(), E>,
+) -> Result<NewTree, E> {
     let mut cutter = TreeCutter::new(store, base);
-    for entry in entries {
-        cutter.push(entry).map_err(|error| unusable(entry, &error))?;
-    }
+    tell(&mut |entry| cutter.push(entry))?;
     Ok(cutter.finish())
 }
 

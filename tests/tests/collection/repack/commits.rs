@@ -66,7 +66,7 @@ async fn commit_without(
         };
         let (files, silent) = (Arc::new(NoFiles), Arc::new(Silent));
         let committed =
-            commit::commit(&fixture.store, request, tree, files, Some(on), Some(&hold), intend, silent);
+            commit::commit(&fixture.store, request, (tree, files), Some(on), Some(&hold), intend, silent);
         match committed.await {
             Err(Error::WriteRevoked { .. }) if trusts_base => {
                 assert_eq!(fixture.current().await.unwrap().record, base.record.record);
@@ -192,7 +192,10 @@ impl Files for Rewritten {
     }
 
     fn read(&self, at: usize, cutter: &mut Cutter<'_>) -> store::Result<()> {
-        cutter.read_from(&mut &*self.0[at], u64::MAX).unwrap().map(drop)
+        cutter
+            .read_from(&mut &*self.0[at], u64::MAX)
+            .map(drop)
+            .map_err(|fault| fault.at("cannot read", "memory"))
     }
 }
 
@@ -210,8 +213,7 @@ async fn commit_rewritten(fixture: &StoreFixture, base: commit::Base, source: &P
     let committed = commit::commit(
         &fixture.store,
         request,
-        tree,
-        files,
+        (tree, files),
         Some(base),
         Some(&hold),
         intend,

@@ -8,7 +8,7 @@ use store::{
     bucket::{Access, Bucket, LocalBucket, MemoryBucket, Verb},
     catalog::pins,
     content::{
-        chunk_fetcher::{ChunkFetcher, Limits},
+        chunk_fetcher::{ChunkFetcher, ChunkLookup, Limits},
         relocator::Relocator,
     },
     format::{
@@ -40,8 +40,8 @@ async fn read_all(fetcher: &Arc<ChunkFetcher>, opened: &Opened, source: &Path) {
             continue;
         }
         let chunks = match fetcher.now(&pieces) {
-            Some(chunks) => chunks.unwrap(),
-            None => fetcher.chunks(&pieces).await.unwrap(),
+            ChunkLookup::Here(chunks) => chunks.unwrap(),
+            ChunkLookup::Away(found) => fetcher.fetch_rest(found).await.unwrap(),
         };
         let read: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.to_vec()).collect();
         assert!(read == fs::read(source.join(entry.path.to_string())).unwrap(), "{}", entry.path);

@@ -218,6 +218,14 @@ fn a_collection_takes_no_more_for_a_tree_than_it_may() {
     let collected = scenario.host.run(collect);
     assert_eq!(collected.code, Some(0), "{collected:#?}");
     assert!(collected.stderr.contains("bytes of metadata"), "{}", collected.stderr);
+    // Where the root says what each segment needs, no more than some of them are held, and the snapshot is moved.
+    scenario.forge.write_spanned(&entries);
+    let collected = scenario.host.run(collect);
+    assert_eq!(collected.code, Some(0), "{collected:#?}");
+    assert!(!collected.stderr.contains("bytes of metadata"), "{}", collected.stderr);
+    let repacked = &collected.document["tenants"][0]["repacked"];
+    assert_eq!(repacked["failed"], 0, "{repacked:#}");
+    assert!(repacked["records"].as_u64().unwrap() > 0, "{repacked:#}");
 }
 
 #[test]

@@ -134,7 +134,10 @@ impl Files for Changed {
     }
 
     fn read(&self, _: usize, cutter: &mut Cutter<'_>) -> Result<()> {
-        cutter.read_from(&mut &noise(100_000, 77)[..], 100_000).unwrap().map(drop)
+        cutter
+            .read_from(&mut &noise(100_000, 77)[..], 100_000)
+            .map(drop)
+            .map_err(|fault| fault.at("cannot read", "memory"))
     }
 }
 
@@ -151,8 +154,7 @@ async fn commit(fixture: &StoreFixture) -> Result<()> {
     commit::commit(
         &fixture.store,
         wanted,
-        tree,
-        Arc::new(Changed),
+        (tree, Arc::new(Changed)),
         base,
         Some(&hold),
         intend,

@@ -5,11 +5,15 @@
 
 use std::collections::HashSet;
 
-use super::Carried;
+use super::{Carried, tree_builder::TreeBuilder};
 use crate::{
     Error, Result,
+    archive::{
+        problem,
+        reader::{Member, What},
+    },
     content::{snapshot_tree::SnapshotTree, workers::blocking},
-    format::tree::Entry,
+    format::tree::{Entry, Kind},
     id::ChunkId,
     ops::write::SnapshotWriter,
 };
@@ -38,4 +42,13 @@ pub(super) async fn require_stored(writer: &SnapshotWriter, carried: &[Entry]) -
         None => Ok(()),
         Some(id) => Err(Error::damaged("the current snapshot", format!("its chunk {id} cannot be built on"))),
     }
+}
+
+/// Adds a file that is stored already, with its chunks, to the members of the archive.
+pub(super) fn add(members: &mut TreeBuilder, entry: &Entry) -> problem::Result<()> {
+    let Kind::File { size, extents } = &entry.kind else { return Ok(()) };
+    let what = What::File { size: *size, holes: Vec::new() };
+    members.add(Member { path: entry.path.clone(), meta: entry.meta.clone(), what })?;
+    members.fill(&entry.path, extents.clone());
+    Ok(())
 }

@@ -2,14 +2,16 @@
 //!
 //! 1. The write's lease is taken first: the packs it may refer to are then known for good, so
 //!    that a stream, which cannot be read twice, need not be.
-//! 2. Content is cut and stored as it comes. Names and attributes are held in memory, within
-//!    limits; nothing is unpacked but the files that somebody wants to look at.
+//! 2. Content is cut and stored as it comes. Names and attributes are put aside and sorted, for a tree has an order and an
+//!    archive has none; nothing is unpacked but the files that somebody wants to look at.
 //! 3. Only when all of it was read, its digest is the expected one and the tree is sound,
 //!    does the record become live. Until then nothing has happened but some garbage.
 
 mod carry;
 mod inspect;
+mod sorted_members;
 mod stream;
+pub mod tree_builder;
 
 pub use inspect::{Inspected, Inspector};
 
@@ -22,13 +24,13 @@ use std::{
 
 use crate::{
     Error, Result,
-    archive::{hashing_reader::Arrived, reader::Limits},
+    archive::{hashing_reader::Arrived, problem::Problem, reader::Limits},
     catalog::{lineage_handle::LineageHandle, records},
     content::{
         TenantStore, ingest::Ingested, snapshot_tree::SnapshotTree, unfinished::TakenOver, workers::blocking,
     },
     format::{
-        FormatError, Unknown,
+        Unknown,
         manifest::Manifest,
         record::{Record, Source, State},
         tree::{Entry, TreePath},
@@ -46,6 +48,8 @@ use crate::{
 
 /// How much of the tenant's indexes is looked at to find known content.
 const INDEX_BUDGET_BYTES: u64 = 16 << 20;
+/// The folder of this host's cache for members that are too many for memory.
+const ASIDE: &str = "aside";
 
 /// The archive to take in, and the facts to write into its record.
 #[derive(Clone, Debug)]
@@ -186,6 +190,7 @@ impl ArchiveSource<'_> {
             judge,
             threads: request.threads,
             carried: std::mem::take(&mut self.carried),
+            aside: self.store.cache.as_ref().map(|cache| cache.folder(ASIDE)),
         };
         let (store, ingest) = (self.store.clone(), self.writer.ingest());
         let base = self.writer.readable_base().cloned();
@@ -193,10 +198,17 @@ impl ArchiveSource<'_> {
         let (read, mut tree, judged, ingested) = blocking(move || {
             let read = job.read(&ingest, stream, &*progress)?;
             let ingested = ingest.flush()?;
-            let bad = |entry: &Entry, error: &FormatError| job.bad(format!("{}: {error}", entry.path));
-            let tree = new_tree(&store, &read.entries, below.as_deref().map(SnapshotTree::root), bad)?;
+            let stream::Read { members, arrived, skipped, bytes } = read;
+            let mut totals = Totals::of_none(skipped, bytes);
+            let cut = new_tree(&store, below.as_deref().map(SnapshotTree::root), |push| {
+                members.finish(&mut |entry| {
+                    totals.add(&entry);
+                    push(&entry).map_err(|error| Problem::bad(format!("{}: {error}", entry.path)))
+                })
+            });
+            let tree = cut.map_err(|problem| job.error(problem))?;
             let judged = job.judge(base.as_ref())?;
-            Ok((read, tree, judged, ingested))
+            Ok(((arrived, skipped, totals), tree, judged, ingested))
         })
         .await?;
         drop(scratch);
@@ -210,7 +222,7 @@ impl ArchiveSource<'_> {
         if let (Some(handle), Some(held)) = (&self.request.handle, &held_back) {
             self.writer.tell_held_back(handle, &held.reason);
         }
-        let stream::Read { entries, arrived, skipped, bytes } = read;
+        let (arrived, skipped, totals) = read;
         let imported = |record, outcome| Imported {
             record,
             snapshot_id,
@@ -224,8 +236,6 @@ impl ArchiveSource<'_> {
         if let Some(twin) = self.twin(snapshot_id, &arrived).await? {
             return Ok(imported(twin, Outcome::Unchanged));
         }
-        let totals = Totals::of(&entries, skipped, bytes);
-        drop(entries);
         let describe = |record: &mut Record| describe(record, request, &arrived, totals, judged, ingested);
         let Finished { record, tree, taken_over } = self.writer.finish(tree, describe).await?;
         let (store, id, generation) = (self.store.clone(), record.record, record.generation);

@@ -9,17 +9,16 @@ use std::{
     sync::Arc,
 };
 
-use super::{Form, Inspected, Inspector};
+use super::{Form, Inspected, Inspector, carry, tree_builder::TreeBuilder};
 use crate::{
     Error, Result,
     archive::{
         hashing_reader::{Arrived, HashingReader},
         problem::Problem,
         reader::{Limits, Reader, What},
-        tree_builder::TreeBuilder,
     },
     content::ingest::{Cutter, Feed, Ingest},
-    error::IoContext,
+    error::{IoContext, ReadFault},
     format::{
         manifest::Manifest,
         record::Record,
@@ -44,11 +43,13 @@ pub(super) struct ImportJob {
     pub threads: usize,
     /// Files that the stream does not have, and the snapshot has.
     pub carried: Vec<Entry>,
+    /// Where members are put that are too many for memory.
+    pub aside: Option<PathBuf>,
 }
 
 /// The result of reading a stream.
 pub(super) struct Read {
-    pub entries: Vec<Entry>,
+    pub members: TreeBuilder,
     pub arrived: Arrived,
     pub skipped: Skipped,
     pub bytes: u64,
@@ -84,7 +85,7 @@ impl ImportJob {
             let arrived = arrived.ok_or_else(|| self.bad("it was not read to its end".to_owned()))?;
             let skipped = Skipped { sockets: 0, fifos: members.fifos, devices: members.devices };
             let bytes = members.bytes;
-            Ok(Read { entries: members.into_entries(), arrived, skipped, bytes })
+            Ok(Read { members, arrived, skipped, bytes })
         })
     }
 
@@ -106,7 +107,7 @@ impl ImportJob {
         feed: &mut Feed<'_>,
         progress: &dyn Progress,
     ) -> Result<TreeBuilder, Problem> {
-        let mut members = TreeBuilder::new(self.limits);
+        let mut members = TreeBuilder::new(self.limits, self.aside.clone());
         while let Some(member) = reader.next_member()? {
             if self.is_excluded(&member.path) {
                 members.leave_out(member.path, &member.what)?;
@@ -125,7 +126,7 @@ impl ImportJob {
             }
         }
         for entry in &self.carried {
-            members.carry(entry)?;
+            carry::add(&mut members, entry)?;
         }
         Ok(members)
     }
@@ -141,16 +142,18 @@ impl ImportJob {
         let most = self.judge.as_ref().map_or(0, |(judge, _)| judge.head_bytes() as u64);
         let mut head = Vec::new();
         content.by_ref().take(most).read_to_end(&mut head).map_err(Problem::Read)?;
-        let aside = self.aside(path, &head)?;
+        let aside = self.copy_of(path, &head)?;
         let mut tee = Tee { content: head.as_slice().chain(content), aside };
         // An error of the stream passes through two hands that know nothing about it.
         let mut failed = None;
-        let extents = feed.file(|cutter| match cut(cutter, &mut tee, size, holes) {
-            Ok(cut) => cut,
-            Err(error) => {
-                failed = Some(error);
-                Err(Error::Interrupted)
-            }
+        let extents = feed.file(|cutter| {
+            cut(cutter, &mut tee, size, holes).map_err(|fault| match fault {
+                ReadFault::Taker(error) => error,
+                ReadFault::Source(error) => {
+                    failed = Some(error);
+                    Error::Interrupted
+                }
+            })
         });
         match failed {
             Some(error) => Err(Problem::Read(error)),
@@ -159,8 +162,9 @@ impl ImportJob {
     }
 
     /// A copy of the file, if somebody wants to look at it.
-    fn aside(&self, path: &TreePath, head: &[u8]) -> Result<Option<File>> {
+    fn copy_of(&self, path: &TreePath, head: &[u8]) -> Result<Option<File>> {
         let Some((judge, scratch)) = &self.judge else { return Ok(None) };
+        let shown = path;
         let path = Path::new(OsStr::from_bytes(path.as_bytes()));
         if path.as_os_str().len() > MAX_ASIDE_BYTES || !judge.wants(path, head) {
             return Ok(None);
@@ -171,11 +175,17 @@ impl ImportJob {
             // One by one: if not even the first is there any more, nobody wants the file.
             match fs::create_dir(&parent) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                    return Err(self.bad(format!("{shown} is below something that is no directory")));
+                }
                 made => made.at("cannot make", &parent)?,
             }
         }
         let target = scratch.join(path);
         let file = File::options().write(true).create_new(true).mode(0o600).open(&target);
+        if file.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists) {
+            return Err(self.bad(format!("{shown} is there twice")));
+        }
         file.at("cannot write", target).map(Some)
     }
 
@@ -203,7 +213,7 @@ impl ImportJob {
         self.exclusions.iter().any(|name| name.as_bytes() == path.as_bytes())
     }
 
-    fn error(&self, problem: Problem) -> Error {
+    pub fn error(&self, problem: Problem) -> Error {
         match problem {
             Problem::Bad(problem) => self.bad(problem),
             Problem::TooLarge(bytes) => Error::ProfileTooLarge {
@@ -228,17 +238,15 @@ fn cut(
     file: &mut impl io::Read,
     size: u64,
     holes: &[(u64, u64)],
-) -> io::Result<Result<()>> {
+) -> Result<(), ReadFault> {
     let mut at = 0;
     for (offset, len) in holes.iter().copied().filter(|(offset, len)| offset + len <= size) {
-        let cut = cutter.read_from(file, offset - at)?;
+        cutter.read_from(file, offset - at)?;
         skip_zeros(file, len)?;
-        if let Err(error) = cut.and_then(|_| cutter.hole(len)) {
-            return Ok(Err(error));
-        }
+        cutter.hole(len)?;
         at = offset + len;
     }
-    Ok(cutter.read_from(file, size - at)?.map(drop))
+    cutter.read_from(file, size - at).map(drop)
 }
 
 /// Skips a hole of the archive. It is a hole only if it holds nothing but zeros.

@@ -9,16 +9,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{Failed, Needed, RepackPlan, Source, User, moved, source::Packs, update};
+use super::{Failed, Needed, RepackPlan, Source, User, source::Packs, update};
 use crate::{
     Result,
     bucket::Stamp,
     catalog::{clock, pins, records},
-    content::{
-        TenantStore,
-        meta::{MetaPack, Metadata},
-        packer::Packer,
-    },
+    content::{TenantStore, meta::MetaPack, moved_tree::MovedTree, packer::Packer},
     format::{
         pack::{ENTRY_LEN, HEADER_LEN, TRAILER_LEN},
         record::{Content, Earlier, Record, State},
@@ -113,29 +109,30 @@ impl DryRun {
         Ok(Some((record, stamp)))
     }
 
-    /// The tables of a record as it would be, if they take no more than `most` bytes.
-    pub(super) async fn metadata(
+    /// The tree of a record as it would be. One that is not read by need takes no more than `most` bytes.
+    pub(super) async fn tree(
         &self,
         store: &TenantStore,
         record: &Record,
         most: u64,
-    ) -> Result<Option<Metadata>> {
+    ) -> Result<Option<PlannedTree<'_>>> {
         let Some(content) = &record.content else { return Ok(None) };
         let changed = self.changed.get(&record.record);
         let Some(changed) = changed.filter(|changed| changed.generation_after() == record.generation) else {
-            let loaded = Metadata::load_within(store, record.record, record.generation, content, most).await;
-            return loaded.map(Some);
+            let tree = MovedTree::open(store, (record.record, record.generation), content, most).await?;
+            return Ok(Some(PlannedTree { tree, moves: Vec::new() }));
         };
         let ChangedRecord { generation, before, moves, .. } = changed;
-        let mut metadata = Metadata::load_within(store, record.record, *generation, before, most).await?;
+        let tree = MovedTree::open(store, (record.record, *generation), before, most).await?;
+        let mut planned = PlannedTree { tree, moves: Vec::new() };
         let mut root = before.root.pack;
         for (number, write) in moves {
             let mut pack = MetaPack::new(store, *write)?;
-            if let Some((content, after)) = self.moves[*number].apply(&mut pack, store, root, &metadata)? {
-                (root, metadata) = (content.root.pack, after);
+            if let Some(content) = planned.apply(&self.moves[*number], (&mut pack, store), root).await? {
+                root = content.root.pack;
             }
         }
-        Ok(Some(metadata))
+        Ok(Some(planned))
     }
 
     /// Goes through the move that `survey` plans.
@@ -170,13 +167,14 @@ impl DryRun {
         let mut updates = Vec::new();
         for user in users {
             let Some(record) = user.read(store, self).await? else { continue };
-            let (Some(metadata), Some(before)) =
-                (self.metadata(store, &record, MAX_METADATA_BYTES).await?, &record.content)
+            let (Some(mut planned), Some(before)) =
+                (self.tree(store, &record, MAX_METADATA_BYTES).await?, &record.content)
             else {
                 continue;
             };
-            let after = self.moves[number].apply(&mut meta, store, before.root.pack, &metadata)?;
-            updates.extend(after.map(|(after, _)| (record, after)));
+            let root = before.root.pack;
+            let after = planned.apply(&self.moves[number], (&mut meta, store), root).await?;
+            updates.extend(after.map(|after| (record, after)));
         }
         if updates.is_empty() {
             return Ok(None);
@@ -240,16 +238,31 @@ impl Move {
         let MovedChunk { number, offset, .. } = places[at];
         Some(Location { pack: taker(self.write, number), offset, ..*location })
     }
+}
 
-    fn apply(
-        &self,
-        meta: &mut MetaPack,
-        store: &TenantStore,
+/// A tree whose chunks would have moved so.
+pub(super) struct PlannedTree<'a> {
+    pub tree: MovedTree,
+    moves: Vec<&'a Move>,
+}
+
+impl<'a> PlannedTree<'a> {
+    /// Where a chunk would lie.
+    pub fn place(&self, stored: &Location) -> Location {
+        self.moves.iter().fold(*stored, |at, step| step.place(&at).unwrap_or(at))
+    }
+
+    /// Goes through one more move. The content of the snapshot then, if it changes.
+    async fn apply(
+        &mut self,
+        step: &'a Move,
+        meta: (&mut MetaPack, &TenantStore),
         root: PackId,
-        metadata: &Metadata,
-    ) -> Result<Option<(Content, Metadata)>> {
-        let empties = |pack: &PackId| self.packs.contains_key(pack);
-        moved(meta, store, root, metadata, |location| self.place(location), empties)
+    ) -> Result<Option<Content>> {
+        self.moves.push(step);
+        let moves = &self.moves;
+        let place = |stored: &Location| moves.iter().fold(*stored, |at, step| step.place(&at).unwrap_or(at));
+        self.tree.move_on(meta, place, |pack| step.packs.contains_key(pack), root).await
     }
 }
 

@@ -51,12 +51,8 @@ use crate::{
     Error, Result,
     bucket::Depth,
     catalog::{pins, records::list_all, rules::Rules},
-    content::{
-        TenantStore,
-        meta::{MetaPack, Metadata},
-        upload::WriteSession,
-    },
-    format::{index::IndexPack, layout, record::Content, table::Location},
+    content::{TenantStore, meta::MetaPack, upload::WriteSession},
+    format::{index::IndexPack, layout, table::Location},
     id::{PackId, RecordId},
 };
 
@@ -196,12 +192,14 @@ impl Mover<'_> {
         let Some(record) = user.read(self.store, &DryRun::default()).await? else { return Ok(None) };
         let pack = user.packs.first().copied();
         update::check_room(&record, pins).map_err(|error| Failed { pack, ..error.into() })?;
-        let Some(metadata) = self.source.metadata(&record).await? else { return Ok(None) };
+        let Some(mut tree) = self.source.tree(&record).await? else { return Ok(None) };
         let Some(before) = &record.content else { return Ok(None) };
         let needs = |pack: &PackId| self.survey.packs.contains_key(pack);
-        let place = |location: &Location| copied.places.get(&(location.pack, location.offset)).copied();
-        let moved = moved(meta, self.store, before.root.pack, &metadata, place, needs)?;
-        let Some((after, _)) = moved else { return Ok(None) };
+        let place = |location: &Location| {
+            copied.places.get(&(location.pack, location.offset)).copied().unwrap_or(*location)
+        };
+        let moved = tree.move_on((meta, self.store), place, needs, before.root.pack).await?;
+        let Some(after) = moved else { return Ok(None) };
         if self.source.is_complete()
             && let Some(used) = after.packs.iter().find(|used| needs(&used.pack))
         {
@@ -210,24 +208,6 @@ impl Mover<'_> {
         }
         Ok(Some(Update { lineage: &user.lineage, record, after }))
     }
-}
-
-/// The content of a snapshot after its chunks have moved to the locations of `place`, with nothing left in an
-/// emptied pack. `None` if that is its content already.
-fn moved(
-    meta: &mut MetaPack,
-    store: &TenantStore,
-    root: PackId,
-    metadata: &Metadata,
-    place: impl Fn(&Location) -> Option<Location>,
-    is_emptied: impl Fn(&PackId) -> bool,
-) -> Result<Option<(Content, Metadata)>> {
-    let mut blobs = metadata.root.blobs().map(|blob| blob.pack).chain([root]);
-    let moves = |location: &Location| place(location).is_some();
-    if !blobs.any(|pack| is_emptied(&pack)) && !metadata.tables()?.iter().flatten().any(moves) {
-        return Ok(None);
-    }
-    meta.add_moved(store, metadata, place, is_emptied).map(Some)
 }
 
 async fn remove_packs(store: &TenantStore, write: RecordId) -> Result<()> {

@@ -66,8 +66,9 @@ pub(super) struct Names {
 /// that are not live, or need none of them, are left out; each is read as the dry run would have left it.
 ///
 /// The plan takes no more memory than `room`, but for the needs of one snapshot: beyond that the last of the
-/// packs wait for another time, though never the first. A snapshot whose segments take more than `memory` is
-/// not read: it cannot be moved.
+/// packs wait for another time, though never the first. Of each tree the segments that need something of the packs are read,
+/// one after another. One whose root does not say which these are is read at once; if it takes more than `memory`, it cannot
+/// be moved.
 pub async fn survey(
     store: &TenantStore,
     dry_run: &DryRun,
@@ -133,22 +134,24 @@ impl RepackPlan {
         memory: u64,
     ) -> Result<()> {
         let Some(content) = &record.content else { return Ok(()) };
-        let Some(metadata) = dry_run.metadata(store, record, memory).await? else { return Ok(()) };
-        metadata.read_segments(|segment, chunks| {
-            for (id, raw_len, location) in chunks {
+        let Some(planned) = dry_run.tree(store, record, memory).await? else { return Ok(()) };
+        let root = planned.tree.root();
+        let mut stored = planned.tree.stored(planned.tree.segments_in(|pack| self.packs.contains_key(pack)));
+        while let Some(found) = stored.next().await? {
+            for (id, raw_len, location) in planned.tree.chunks(&found)? {
+                let location = planned.place(&location);
                 if !self.packs.contains_key(&location.pack) {
                     continue;
                 }
                 self.need(Needed { location, id, raw_len })?;
-                let Blob { pack, id, stored_len, .. } = segment.table;
+                let Blob { pack, id, stored_len, .. } = root.segments[found.at].table;
                 let names = self.names.entry((pack, id)).or_default();
                 names.stored_len = stored_len;
                 names.packs.insert(location.pack);
             }
-            Ok(())
-        })?;
+        }
         let RootRef { pack, id, stored_len, .. } = content.root;
-        let blobs = metadata.root.blobs().map(|blob| (blob.pack, blob.id, blob.stored_len));
+        let blobs = root.blobs().map(|blob| (blob.pack, blob.id, blob.stored_len));
         for (pack, id, stored_len) in blobs.chain([(pack, id, stored_len)]) {
             if self.packs.contains_key(&pack) {
                 self.segments.entry(pack).or_default().insert(id, stored_len);

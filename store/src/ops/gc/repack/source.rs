@@ -11,11 +11,11 @@ use crate::{
     Error, Result,
     content::{
         TenantStore,
-        meta::Metadata,
+        moved_tree::MovedTree,
         reader::{Fetch, Verified, Want, plan_over},
         workers::{beside, blocking},
     },
-    format::{layout, pack::PackEntry, record::Record},
+    format::{layout, pack::PackEntry, record::Record, tree_limits::MAX_METADATA_BYTES},
     id::{ChunkKey, PackId},
 };
 
@@ -46,7 +46,7 @@ pub trait Source: Sync {
 
     /// Of a snapshot that is to be moved. Called when the lease is there: packs of others that the
     /// snapshot refers to must not be condemned. Without it, the snapshot is left alone.
-    async fn metadata(&self, record: &Record) -> Result<Option<Metadata>>;
+    async fn tree(&self, record: &Record) -> Result<Option<MovedTree>>;
 
     /// Whether it is a defect if something is still needed of a pack that was to be emptied.
     fn is_complete(&self) -> bool;
@@ -89,9 +89,10 @@ impl Source for Packs<'_> {
         RANGES_READ_AHEAD
     }
 
-    async fn metadata(&self, record: &Record) -> Result<Option<Metadata>> {
+    async fn tree(&self, record: &Record) -> Result<Option<MovedTree>> {
         let Some(content) = &record.content else { return Ok(None) };
-        Metadata::load(self.store, record.record, record.generation, content).await.map(Some)
+        let read = (record.record, record.generation);
+        MovedTree::open(self.store, read, content, MAX_METADATA_BYTES).await.map(Some)
     }
 
     fn is_complete(&self) -> bool {

@@ -3,7 +3,7 @@
 use super::metadata_source::MetadataSource;
 use crate::{
     Result,
-    content::damage::DamagedFrames,
+    content::{damage::DamagedFrames, moved_tree::MovedTree},
     format::record::Record,
     name::Lineage,
     ops::{
@@ -36,24 +36,32 @@ impl Batch {
             if !batch.lost.may_hit(record) {
                 continue;
             }
-            let Some(metadata) = metadata_source.metadata(record, &[]).await? else { continue };
-            let (entries, locations) = match metadata.decode() {
+            let Some(tree) = metadata_source.tree(record, &[]).await? else { continue };
+            match batch.want_lost(MovedTree::new(tree), most, &mut later).await {
                 Err(error) if is_damage(&error) => continue,
-                decoded => decoded?,
-            };
-            for ((id, raw_len), location) in entries.iter().flat_map(|entry| entry.chunks()).zip(locations) {
-                batch.want(Needed { location, id, raw_len });
-                while batch.count > most
-                    && let Some(put_off) = batch.put_off()
-                {
-                    later.add(&put_off);
-                }
+                wanted => wanted?,
             }
             batch.records.push((lineage.clone(), record.clone()));
         }
         let Self { lost, records, .. } = &mut batch;
         records.retain(|(_, record)| lost.may_hit(record));
         Ok((batch, later))
+    }
+
+    /// Wants what is lost of a tree, as far as there is room. Of its segments those are read that may need it.
+    async fn want_lost(&mut self, tree: MovedTree, most: usize, later: &mut DamagedFrames) -> Result<()> {
+        let mut stored = tree.stored(tree.segments_in(|pack| self.lost.touches(pack)));
+        while let Some(found) = stored.next().await? {
+            for (id, raw_len, location) in tree.chunks(&found)? {
+                self.want(Needed { location, id, raw_len });
+                while self.count > most
+                    && let Some(put_off) = self.put_off()
+                {
+                    later.add(&put_off);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn want(&mut self, needed: Needed) {

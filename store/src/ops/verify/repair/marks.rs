@@ -1,11 +1,16 @@
 //! Marks the snapshots of which something is lost.
 
+use std::sync::Arc;
+
 use super::live;
 use crate::{
     Error, Result,
     bucket::BucketError,
     catalog::{clock, lineage_handle::LineageHandle, records},
-    content::{damage::DamagedFrames, meta::Metadata},
+    content::{
+        damage::{DamagedFrames, Marking},
+        snapshot_tree::{SnapshotTree, stream::TreeStream},
+    },
     format::{
         damage::Mark,
         record::{Record, State},
@@ -78,18 +83,26 @@ impl Check<'_> {
     }
 
     async fn mark_of(&self, record: &Record, lost: &DamagedFrames) -> Result<Option<Mark>> {
-        let Some(content) = &record.content else { return Ok(None) };
+        if record.content.is_none() {
+            return Ok(None);
+        }
         let now = clock::unix_ms();
-        let decoded = match Metadata::fetch(self.store, content).await {
-            Ok(metadata) => metadata.decode(),
-            Err(error) => Err(error),
-        };
-        match decoded {
-            Ok((entries, locations)) => Ok(lost.mark(record, &entries, &locations, now)),
+        match self.marking(record, lost).await {
+            Ok(marking) => Ok(marking.end(record, now)),
             Err(error) if is_loss(&error) => Ok(Some(lost.mark_whole(record, now))),
             // Only a newer pstore can tell.
             Err(error) if is_damage(&error) => Ok(record.damage.clone()),
             Err(error) => Err(error),
         }
+    }
+
+    /// What a snapshot lacks, entry by entry.
+    async fn marking<'a>(&self, record: &Record, lost: &'a DamagedFrames) -> Result<Marking<'a>> {
+        let tree = Arc::new(SnapshotTree::from_bucket(self.store, record).await?);
+        let (mut stream, mut marking) = (TreeStream::new(tree).await?, Marking::of(lost));
+        while let Some(entries) = stream.next().await? {
+            entries.iter().for_each(|found| marking.add(&found.entry, &found.locations));
+        }
+        Ok(marking)
     }
 }

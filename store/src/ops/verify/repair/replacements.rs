@@ -19,7 +19,7 @@ use crate::{
         chunk_cache::{ChunkCache, Limits},
         compress::Compressor,
         damage::DamagedFrames,
-        meta::Metadata,
+        moved_tree::MovedTree,
         reader::{Verified, Want},
         workers::blocking,
     },
@@ -198,8 +198,9 @@ impl Source for Copies<'_> {
         2
     }
 
-    async fn metadata(&self, record: &Record) -> Result<Option<Metadata>> {
-        self.metadata_source.metadata(record, &condemned::barred(self.store).await?).await
+    async fn tree(&self, record: &Record) -> Result<Option<MovedTree>> {
+        let tree = self.metadata_source.tree(record, &condemned::barred(self.store).await?).await?;
+        Ok(tree.map(MovedTree::new))
     }
 
     /// A frame that no copy replaces stays where it was, as lost as before.

@@ -61,15 +61,10 @@ pub struct Stored {
 
 /// Stores `tree`, as [`commit`](super::commit) stores changes of its base. `files` reads the changed
 /// files in the order of `tree.changed`.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "each is another party's: the caller's, the mount's, the store's"
-)]
 pub async fn commit(
     store: &TenantStore,
     request: Request,
-    tree: Tree,
-    files: Arc<dyn Files + Send>,
+    (tree, files): (Tree, Arc<dyn Files + Send>),
     base: Option<Base>,
     hold: Option<&Hold>,
     intend: impl AsyncFnOnce(RecordId) -> Result<()>,
@@ -83,7 +78,7 @@ pub async fn commit(
         }
         None => None,
     };
-    let committed = super::commit(store, request, changes, files, base, hold, intend, progress);
+    let committed = super::commit(store, request, (changes, files), base, hold, intend, progress);
     let (report, stored) = Box::pin(committed).await?;
     let Some(super::Stored { record, tree, untold }) = stored else { return Ok((report, None)) };
     if let (Some(hold), Some(event)) = (hold, untold) {

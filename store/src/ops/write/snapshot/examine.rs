@@ -46,8 +46,17 @@ pub trait TreeFiles {
     /// if it is no directory.
     fn within(&self, folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)>;
 
-    /// All files of the tree.
-    fn all(&self) -> Result<BTreeSet<PathBuf>>;
+    /// Tells `each` the paths of the files of every directory, one directory after another.
+    fn each_folder(&self, each: &mut dyn FnMut(&[PathBuf]) -> Result<()>) -> Result<()> {
+        let mut open = vec![PathBuf::new()];
+        while let Some(folder) = open.pop() {
+            let (files, mut folders) = self.within(&folder)?;
+            each(&files)?;
+            folders.reverse();
+            open.append(&mut folders);
+        }
+        Ok(())
+    }
 
     /// The first bytes of a file, at most so many; `None` if it cannot be read.
     fn head(&self, path: &Path, most: usize) -> Option<Vec<u8>>;

@@ -17,6 +17,7 @@ use crate::{
         ingest::{Cutter, Files},
         workers::blocking,
     },
+    error::ReadFault,
     format::tree::{Extent, TreePath},
     progress::{Progress, Tick},
     tree::{
@@ -157,7 +158,7 @@ fn internal(what: &str) -> Error {
 struct CutterSink<'a, 'b>(&'a mut Cutter<'b>);
 
 impl ContentSink for CutterSink<'_, '_> {
-    fn data(&mut self, file: &mut File, most: u64) -> std::io::Result<Result<u64>> {
+    fn data(&mut self, file: &mut File, most: u64) -> Result<u64, ReadFault> {
         self.0.read_from(file, most)
     }
 

@@ -32,6 +32,11 @@ use crate::{
     tree::stat_trust::StatTrust,
 };
 
+/// However little must be read, so much of the indexes is looked at.
+const LEAST_INDEX_BYTES: u64 = 1 << 20;
+/// And so much for each byte that must be read.
+const INDEX_FOR_EACH_BYTE: u64 = 16;
+
 /// A directory whose snapshot is being written.
 pub(super) struct DirectorySource<'a> {
     capture: &'a Capture<'a>,
@@ -60,6 +65,12 @@ pub(super) struct DirectorySource<'a> {
     examined: Examined,
 }
 
+/// How many bytes of indexes are read for what must be read of the directory: they may save that it is stored again.
+fn worth_of_an_index(plan: &CapturePlan) -> u64 {
+    let to_read = plan.totals.bytes.saturating_sub(plan.kept.1);
+    to_read.saturating_mul(INDEX_FOR_EACH_BYTE).max(LEAST_INDEX_BYTES)
+}
+
 impl<'a> DirectorySource<'a> {
     pub async fn begin(
         capture: &'a Capture<'a>,
@@ -73,7 +84,7 @@ impl<'a> DirectorySource<'a> {
             about: request.about.clone(),
             totals: plan.totals.clone(),
             source: ("directory", &request.directory),
-            barred: Barred::Reread { index_budget: request.index_budget },
+            barred: Barred::Reread { index_budget: request.index_budget.min(worth_of_an_index(&plan)) },
             quota_bytes: request.quota_bytes,
         };
         let base = async { Ok(ReadBase::open(store, base).await) };
@@ -84,7 +95,7 @@ impl<'a> DirectorySource<'a> {
         let is_judged = |base: &Record| base.health.as_ref().is_some_and(Health::is_verdict);
         let wants_changed = request.examiner.is_some() && writer.readable_base().is_some_and(is_judged);
         let mut base_parts = BaseParts::default();
-        base_parts.learn_touched(store, &writer, &plan).await?;
+        base_parts.learn_touched(&writer, &plan).await?;
         Ok(Self {
             capture,
             first_reads: first_reads(&writer).await,

@@ -127,7 +127,7 @@ impl DirectorySource<'_> {
 
     /// The files that must be read again, as they are now.
     pub(super) async fn read_again(&mut self, tree: &mut NewTree) -> Result<Vec<(TreePath, FoundFile)>> {
-        self.base_parts.learn_left(self.capture.store, &self.writer, tree).await;
+        self.base_parts.learn_left(&self.writer, tree).await;
         let lacking = self.writer.unresolved(tree).await?;
         if lacking.is_empty() {
             return Ok(Vec::new());
