@@ -156,13 +156,16 @@ impl Mount {
             CommitTarget::Aside(aside) => Some(aside.clone()),
             CommitTarget::Own | CommitTarget::Other { .. } => None,
         };
+        let mut _room = None;
         if same {
-            let numbers = Arc::clone(&taken.numbers);
+            let (taken, may_wait) = (taken.clone(), request.moment == Moment::Now);
             let keep = move |mount: &Self| {
-                mount.fs.copy_up_others(&numbers, &mount.runtime);
-                Ok(())
+                // A session that is about to end is worth more in the store than refused here.
+                let room = may_wait.then(|| mount.fs.set_room_aside(&mount.session, &taken)).transpose()?;
+                mount.fs.copy_up_others(&taken.numbers, &mount.runtime);
+                Ok(room)
             };
-            self.journal(keep).await?;
+            _room = self.journal(keep).await?;
         }
         let files: Arc<dyn Files + Send> = files;
         let as_base = |OpenedTree { record, tree }| Base { record, tree };
