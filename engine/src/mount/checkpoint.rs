@@ -32,8 +32,6 @@ use crate::{
 /// The verbs in a call of the daemon.
 pub(crate) const VERB: &str = "checkpoint";
 pub(crate) const EVENTS_VERB: &str = "events";
-/// How long somebody else's lock of the lineage is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Takes a checkpoint of what is mounted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -174,7 +172,7 @@ pub(crate) async fn serve(serving: &Arc<Serving>, call: Call) -> Result<MountChe
         true => None,
         false => {
             let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-            let patience = engine.patience(&lineage.name, PATIENCE);
+            let patience = engine.patience(&lineage.name, request.wanted.lock_patience());
             Some(Arc::new(handle.acquire(terms, patience).await?))
         }
     };

@@ -1,7 +1,7 @@
 //! `method` stores the tree of a checkpoint in the way that the directory allows: by the daemon of the mount that it is, or
 //! by looking at its files.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use store::{
     catalog::lock::Terms,
@@ -30,8 +30,6 @@ use crate::{
 
 /// How much of the tenant's indexes a checkpoint looks at to find known content.
 const INDEX_BUDGET_BYTES: u64 = 16 << 20;
-/// How long somebody else's lock of the lineage is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A tree that was stored for a checkpoint.
 #[derive(Clone, Debug)]
@@ -131,7 +129,7 @@ impl Engine {
         let lineage = folder.lineage();
         let settings = self.settings.tenant(&lineage.name.tenant);
         let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-        let patience = self.patience(&lineage.name, PATIENCE);
+        let patience = self.patience(&lineage.name, wanted.lock_patience());
         let left_out = (folder.directory(), folder.left_out()?);
         let request = snapshot::Request {
             directory: folder.directory().to_owned(),

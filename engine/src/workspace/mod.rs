@@ -22,6 +22,7 @@ pub mod request;
 mod revert;
 mod session_db;
 pub(crate) mod slots;
+mod store_silence;
 mod take;
 pub(crate) mod wanted;
 mod watcher;

@@ -91,6 +91,7 @@ impl Engine {
             description: format!("before a revert to {}", plan.label),
             run_id: String::new(),
             spared: request.of.is_none().then_some(plan.kept.slot),
+            patience_ms: None,
         };
         let mut before = self.take_checkpoint(folder, lock, &wanted).await?;
         let prepared = self.prepare(&tenant, &root, &plan).await?;

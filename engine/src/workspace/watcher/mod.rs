@@ -182,6 +182,7 @@ fn automatic(trigger: Trigger, description: &str) -> Wanted {
         description: description.to_owned(),
         run_id: String::new(),
         spared: None,
+        patience_ms: None,
     }
 }
 
