@@ -63,6 +63,9 @@ pub(crate) struct MountCheckpoint {
     pub pause_ms: f64,
     /// The last event that it has.
     pub last_event: u64,
+    /// Whether it may lack writes from before that the kernel had kept.
+    #[serde(default)]
+    pub may_lack_writes: bool,
 }
 
 impl Outcome for MountCheckpoint {}
@@ -215,6 +218,7 @@ pub(crate) async fn serve(serving: &Arc<Serving>, call: Call) -> Result<MountChe
         stored_bytes: report.counts.stored_bytes,
         pause_ms: taken.frozen_for.as_secs_f64() * 1000.0,
         last_event: taken.last_event,
+        may_lack_writes: taken.may_lack_writes,
     })
 }
 

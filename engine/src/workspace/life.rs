@@ -280,10 +280,7 @@ impl Engine {
             stored_bytes: taken.stored.stored_bytes,
             elapsed_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
             pause_ms: taken.stored.pause_ms,
-            warning: taken.stored.changed_meanwhile.map(|path| {
-                let shown = path.display();
-                format!("{shown} has changed while the checkpoint was taken: its files may be of different moments")
-            }),
+            warning: taken.stored.warning,
         })
     }
 

@@ -1,7 +1,7 @@
 //! `method` stores the tree of a checkpoint in the way that the directory allows: by the daemon of the mount that it is, or
 //! by looking at its files.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use store::{
     catalog::lock::Terms,
@@ -24,6 +24,7 @@ use crate::{
     mount::{
         checkpoint::{self, MountCheckpointRequest},
         live::LiveMount,
+        publication::KEPT_BY_THE_KERNEL,
     },
     names::ActorName,
 };
@@ -46,8 +47,14 @@ pub(crate) struct StoredTree {
     pub pause_ms: Option<f64>,
     /// The last event of the mount that it has.
     pub last_event: Option<u64>,
-    /// Something that has changed while the directory was read.
-    pub changed_meanwhile: Option<PathBuf>,
+    /// What is wrong with it.
+    pub warning: Option<String>,
+}
+
+/// What is wrong with a checkpoint of a directory in which this has changed while it was read.
+fn of_several_moments(changed: &Path) -> String {
+    let shown = changed.display();
+    format!("{shown} has changed while the checkpoint was taken: its files may be of different moments")
 }
 
 /// How a checkpoint of a directory that is no mount is taken.
@@ -115,7 +122,7 @@ impl Engine {
             method: Method::Mount,
             pause_ms: Some(stored.pause_ms),
             last_event: Some(stored.last_event),
-            changed_meanwhile: None,
+            warning: stored.may_lack_writes.then(|| KEPT_BY_THE_KERNEL.to_owned()),
         })
     }
 
@@ -163,7 +170,7 @@ impl Engine {
             method: method_of_directory(folder),
             pause_ms: None,
             last_event: None,
-            changed_meanwhile: report.changed_meanwhile,
+            warning: report.changed_meanwhile.as_deref().map(of_several_moments),
         })
     }
 }

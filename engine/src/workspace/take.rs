@@ -90,6 +90,7 @@ impl Engine {
             run_id: wanted.run_id.clone(),
             files_count: stored.files,
             bytes: stored.bytes,
+            warning: stored.warning.clone(),
         };
         slots.ending.retain(|ending| *ending != unkept);
         slots.last_row = Some(row);

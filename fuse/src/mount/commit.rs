@@ -147,8 +147,7 @@ impl Mount {
         self.begin(&mut base, &request).await?;
         let (_frozen, changed, examined, mut frozen_for, written_out) =
             self.freeze(&request, base.clone()).await?;
-        // Without that, the kernel keeps pages of mappings alone, which nobody has written.
-        let may_lack_writes = written_out == WrittenOut::Some && self.writeback.load(Ordering::Acquire);
+        let may_lack_writes = self.may_lack_writes(written_out);
         let FrozenChanges { changes, files, taken, .. } = changed;
         let epoch = taken.epoch;
         let same = matches!(request.to, CommitTarget::Own);

@@ -18,6 +18,7 @@ use std::{
     },
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
+    sync::atomic::Ordering,
     thread,
     time::{Duration, Instant},
 };
@@ -36,6 +37,8 @@ pub const VERB: &str = "write-out-mappings";
 pub const LEFT_OUT: u8 = 3;
 /// How long it may take. A commit goes on without what is not written out by then.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How often it is tried with files that have got other names meanwhile.
+const ROUNDS: usize = 3;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Whether the kernel has handed over what it had kept when it was asked to.
@@ -48,15 +51,36 @@ pub enum WrittenOut {
 }
 
 impl Mount {
+    /// Whether what is taken now may lack something that a program has written before.
+    pub(super) fn may_lack_writes(&self, written_out: WrittenOut) -> bool {
+        // Without writeback, the kernel keeps pages of mappings alone, which nobody has written.
+        written_out == WrittenOut::Some && self.writeback.load(Ordering::Acquire)
+    }
+
     /// Has every file that is open for writing written out. Blocks; changes must not be held up.
     pub fn write_out(&self) -> Result<WrittenOut> {
-        let files = self.fs.open_for_writing();
-        if files.is_empty() {
-            return Ok(WrittenOut::All);
+        let mut files = self.fs.open_for_writing();
+        let mut done = WrittenOut::All;
+        for _ in 0..ROUNDS {
+            if files.is_empty() {
+                return Ok(done);
+            }
+            let names: Vec<TreePath> = files.values().flatten().cloned().collect();
+            if self.write_out_at(&names)? == WrittenOut::Some {
+                done = WrittenOut::Some;
+            }
+            // One that has got another name was not found by the old one. One that is open no more was written out.
+            let now = self.fs.open_for_writing();
+            files = now.into_iter().filter(|(ino, now)| is_elsewhere(files.get(ino), now)).collect();
         }
+        Ok(if files.is_empty() { done } else { WrittenOut::Some })
+    }
+
+    /// Has the files with these names written out.
+    fn write_out_at(&self, files: &[TreePath]) -> Result<WrittenOut> {
         let mountpoint = &self.info.mountpoint;
         let failed = |error| Error::io("cannot have mapped files written out on", mountpoint, error);
-        let ended = order(mountpoint, &files)
+        let ended = order(mountpoint, files)
             .and_then(|order| {
                 let mut command = Command::new("/proc/self/exe");
                 command.arg0("pstore").arg(VERB).env_clear().current_dir("/");
@@ -75,6 +99,11 @@ impl Mount {
             }
         }
     }
+}
+
+/// Whether a file that had these names, and is open still, has none of them any more.
+fn is_elsewhere(before: Option<&Vec<TreePath>>, now: &[TreePath]) -> bool {
+    before.is_some_and(|before| !now.is_empty() && !now.iter().any(|name| before.contains(name)))
 }
 
 /// How a process ends; `None` if it does not in time, and is killed.

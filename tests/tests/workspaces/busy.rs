@@ -75,15 +75,35 @@ fn a_log_that_grows_and_directories_that_come_and_go_keep_no_checkpoint_from_bei
         fs::write(folder.join("object"), round.to_string()).unwrap();
         fs::remove_dir_all(folder.parent().unwrap().parent().unwrap()).unwrap();
     });
-    let mut warned = 0;
+    let mut warned = Vec::new();
     for at in 0..4 {
         desk.write("src/main.py", &format!("version {at}"));
-        let taken = desk.run("checkpoint", &["--name", &format!("busy-{at}")]);
+        let name = format!("busy-{at}");
+        let taken = desk.run("checkpoint", &["--name", &name]);
         assert_eq!(taken["outcome"], "created", "{taken:#}");
-        warned += usize::from(warning(&taken).contains("has changed while"));
+        if warning(&taken).contains("has changed while") {
+            warned.push((name, taken["warning"].clone()));
+        }
     }
     // On a busy machine somebody may have paused just then.
-    assert!(warned > 0);
+    assert!(!warned.is_empty());
+    let listed = desk.run("workspace list", &[]);
+    let history = desk.run("workspace history", &["src/main.py"]);
+    let checkpoints = listed["checkpoints"].as_array().unwrap().iter();
+    let versions = history["versions"].as_array().unwrap().iter().map(|version| &version["checkpoint"]);
+    for told in [checkpoints.collect::<Vec<_>>(), versions.collect()] {
+        let told = told.into_iter().filter(|one| !one["warning"].is_null());
+        let mut told: Vec<_> =
+            told.map(|one| (one["name"].as_str().unwrap().to_owned(), one["warning"].clone())).collect();
+        told.sort_by(|(a, _), (b, _)| a.cmp(b));
+        assert_eq!(told, warned);
+    }
+    for text in [desk.text("workspace list", &[]), desk.text("workspace history", &["src/main.py"])] {
+        assert_eq!(text.matches("may be of different moments").count(), warned.len(), "{text}");
+    }
+    let name = format!("acme/agent-7@{}", warned[0].0);
+    let shown = desk.host.succeed(["show", &name, "--chrome-major", "65535"]);
+    assert!(shown["labels"]["changed-meanwhile"].is_string(), "{shown:#}");
     // The checkpoint before a revert can be taken, too.
     desk.run("workspace changes", &["--since", "busy-1"]);
     desk.run("workspace revert", &["src/main.py", "--to", "busy-2"]);

@@ -60,6 +60,9 @@ use plan::CapturePlan;
 use source::DirectorySource;
 use tokio::sync::OnceCell;
 
+/// The label of a snapshot whose directory has changed while it was captured, with something that has.
+pub const CHANGED_MEANWHILE: &str = "changed-meanwhile";
+
 /// How often a capture is started again: because a collection revoked the write, or
 /// because the directory changed under it.
 const ATTEMPTS: u32 = 3;

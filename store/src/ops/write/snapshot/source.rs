@@ -249,7 +249,11 @@ impl<'a> DirectorySource<'a> {
         held_back: Option<&HoldBack>,
     ) -> Result<(Record, TakenOver)> {
         let (health, held_back) = (self.examined.health.take(), held_back.map(|held| held.word.to_owned()));
+        let changed = self.capture.changed_meanwhile.lock().clone();
         let describe = |record: &mut Record| {
+            if let Some(path) = changed {
+                record.labels.insert(CHANGED_MEANWHILE.to_owned(), path.display().to_string());
+            }
             record.health = health;
             record.held_back = held_back;
             record.counts.new_chunks = ingested.new_chunks;
