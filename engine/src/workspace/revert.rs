@@ -7,7 +7,9 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    path::PathBuf,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -36,7 +38,12 @@ use super::{
     slots::{Kept, Slots},
     wanted::Wanted,
 };
-use crate::{Engine, engine::threads, failure::Failure, text::path};
+use crate::{
+    Engine,
+    engine::threads,
+    failure::Failure,
+    text::{path, shell},
+};
 
 /// What the checkpoint before a revert is called.
 const BEFORE_RESTORE: &str = "before-restore";
@@ -166,10 +173,14 @@ impl Engine {
             let mut found = compare::differences(&root, &key, before, after, began_ms)?;
             found.retain(|found| scope.holds(&found.path) || has_path && compare::is_lost_way(found));
             found.retain(|found| found.before.is_some() || !compare::is_left_out(&found.path, &unknown));
-            Ok::<_, Failure>((found, is_there))
+            let in_the_way = place::in_the_way(&root, &found)?;
+            Ok::<_, Failure>((found, is_there, in_the_way))
         });
-        let (differences, is_there) =
+        let (differences, is_there, in_the_way) =
             compared.await.map_err(|error| Failure::internal(error.to_string()))??;
+        if let Some((top, inner)) = in_the_way {
+            return Err(buried(folder.directory(), &top, &inner));
+        }
         if !has_path && !is_there {
             let path = request.path.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
             let message = format!("neither the workspace nor cp-{} has {path}", kept.slot);
@@ -237,6 +248,24 @@ impl Drop for Prepared {
             tracing::warn!(%error, "{} stays until the next revert", self.path().display());
         }
     }
+}
+
+/// Something would have to go that no checkpoint has.
+fn buried(directory: &Path, top: &TreePath, inner: &TreePath) -> Failure {
+    let name = |path: &TreePath| path::shown(path.as_bytes());
+    let message = format!(
+        "{} is a directory now, and {} in it is in no checkpoint: nothing takes its place",
+        name(top),
+        name(inner)
+    );
+    let from = directory.join(OsStr::from_bytes(top.as_bytes()));
+    let aside = from.file_name().unwrap_or_default().to_owned();
+    let to = directory.parent().unwrap_or(directory).join(format!("{}.aside", aside.to_string_lossy()));
+    Failure::new(ErrorKind::TargetExists, message).hint(format!(
+        "`mv -nT {} {}` puts it out of the way; then run the same command again",
+        shell::word(&from),
+        shell::word(&to)
+    ))
 }
 
 /// Whether a file is another than it was when the revert was planned: the checkpoint of what is overwritten may not have it.

@@ -5,7 +5,6 @@
 //! they are.
 
 use std::{
-    collections::HashMap,
     fs::File,
     io,
     sync::{Arc, atomic::Ordering},
@@ -194,9 +193,9 @@ impl Fs {
     }
 
     /// Where the files are that are open for writing, or have a mapping that could be written to.
-    pub fn open_for_writing(&self) -> HashMap<Ino, Vec<TreePath>> {
+    pub fn open_for_writing(&self) -> Vec<(Ino, TreePath)> {
         let writers = self.handles.writers();
-        if writers.is_empty() { HashMap::new() } else { self.read_state().names_of(&writers).collect() }
+        if writers.is_empty() { Vec::new() } else { self.read_state().tree_paths(&writers) }
     }
 
     /// The journal's file, for tests that tear it.

@@ -272,18 +272,18 @@ impl State {
         Ok(Attributes::of(ino, &*self.node(ino)?))
     }
 
-    /// These nodes with their paths, as far as they are known now.
-    pub fn names_of<'a>(&'a self, of: &'a [Ino]) -> impl Iterator<Item = (Ino, Vec<TreePath>)> + 'a {
+    /// The paths of these nodes, as far as they are known now.
+    pub fn tree_paths(&self, of: &[Ino]) -> Vec<(Ino, TreePath)> {
         let places = Places::of(&self.nodes.table);
         let below = |ino| answer::known(self.nodes.node(ino)).flatten().map(|node| node.below.clone());
-        of.iter().map(move |ino| (*ino, places.paths(*ino, &below(*ino).unwrap_or_default())))
+        let paths = |ino: Ino| places.paths(ino, &below(ino).unwrap_or_default());
+        of.iter().flat_map(|ino| paths(*ino).into_iter().map(|path| (*ino, path))).collect()
     }
 
     /// The same, for people.
     pub fn paths(&self, of: &[Ino]) -> Vec<String> {
         let shown = |path: &TreePath| if path.is_root() { ".".to_owned() } else { path.to_string() };
-        let mut found: Vec<String> =
-            self.names_of(of).flat_map(|(_, names)| names.iter().map(shown).collect::<Vec<_>>()).collect();
+        let mut found: Vec<String> = self.tree_paths(of).iter().map(|(_, path)| shown(path)).collect();
         found.sort_unstable();
         found
     }

@@ -163,6 +163,36 @@ fn what_a_checkpoint_left_out_stays_though_nothing_ignores_it_any_more() {
     assert!(!desk.project.join("later").exists());
 }
 
+/// What is ignored is in no checkpoint, so nothing takes its place: not in the middle of a revert, but before it.
+#[test]
+fn a_file_in_the_place_of_a_directory_with_ignored_files_is_refused_before_anything_is_changed() {
+    let desk = Desk::new();
+    desk.write(".gitignore", "*.log\n");
+    desk.write("build", "a file");
+    desk.write("main.rs", "1");
+    desk.start(&["--ignore-files"]);
+    fs::remove_file(desk.project.join("build")).unwrap();
+    desk.write("build/out.o", "x");
+    desk.write("build/it's deep/a.log", "precious");
+    desk.write("main.rs", "2");
+    let before = tree(&desk.project);
+    for words in [&["--all", "--to", "cp-0"][..], &["build", "--to", "cp-0"], &["--all", "--preview"]] {
+        let refused = desk.fail(5, "workspace revert", words);
+        let message = refused["message"].as_str().unwrap();
+        assert!(message.contains("build is a directory") && message.contains("deep/a.log"), "{refused:#}");
+        assert_eq!(tree(&desk.project), before);
+    }
+    let listed = desk.run("workspace list", &[]);
+    assert_eq!(listed["checkpoints"].as_array().unwrap().len(), 1, "{listed:#}");
+    let refused = desk.fail(5, "workspace revert", &["--all", "--to", "cp-0"]);
+    let command = refused["hint"].as_str().unwrap().split('`').nth(1).unwrap().to_owned();
+    assert!(Command::new("sh").args(["-ec", &command]).status().unwrap().success(), "{command}");
+    desk.run("workspace revert", &["--all", "--to", "cp-0"]);
+    assert_eq!((desk.read("build").as_str(), desk.read("main.rs").as_str()), ("a file", "1"));
+    let aside = desk.folder.path().join("build.aside/it's deep/a.log");
+    assert_eq!(fs::read_to_string(aside).unwrap(), "precious");
+}
+
 #[test]
 fn a_folder_of_ones_own_with_a_name_like_that_of_a_revert_stays() {
     let desk = Desk::new();
