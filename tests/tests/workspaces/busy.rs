@@ -2,15 +2,16 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{BufRead, BufReader, Write},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -176,6 +177,41 @@ fn clones(make: &[&str], waits_for_writes: bool) {
     desk.run("workspace revert", &["file", "--to", "busy-4"]);
     assert_eq!(fs::read(desk.project.join("file")).unwrap().len(), SIZE);
     drop(disk);
+}
+
+/// Maps a file, and waits with the mapping alone.
+const MAPPING: &str = "import mmap, os, sys\n\
+    fd = os.open(sys.argv[1], os.O_RDWR); shared = mmap.mmap(fd, 4096); os.close(fd)\n\
+    shared[0:4] = b'page'; print(flush=True); sys.stdin.read()";
+
+/// On btrfs, mappings are of another device than files.
+#[test]
+fn on_btrfs_what_has_not_changed_is_not_read_again_but_for_files_that_somebody_has_mapped() {
+    const FILES: u64 = 30;
+    let mut desk = Desk::new();
+    let disk = Disk::new(desk.folder.path(), &["mkfs.btrfs", "-q"]);
+    desk.project = disk.0.join("project");
+    for at in 0..FILES {
+        desk.write(&format!("file-{at}"), &"x".repeat(4096));
+    }
+    let mut command = Command::new("python3");
+    command.args(["-c", MAPPING]).arg(desk.project.join("file-7")).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut mapping = command.spawn().unwrap();
+    BufReader::new(mapping.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+    // A file that has just been changed may change once more at the same time.
+    let settle = || thread::sleep(Duration::from_millis(2500));
+    settle();
+    desk.start(&[]);
+    let read = |name: &str| desk.run("checkpoint", &["--name", name])["read_files"].as_u64().unwrap();
+    desk.write("file-3", "changed");
+    settle();
+    assert_eq!(read("first"), 2, "the one that was changed, and the one that is mapped");
+    assert_eq!(read("second"), 1, "the one that is mapped");
+    drop(mapping.stdin.take());
+    mapping.wait().unwrap();
+    settle();
+    assert_eq!(read("third"), 1, "nobody knew until now that it would be the same");
+    assert_eq!(read("fourth"), 0);
 }
 
 #[test]
