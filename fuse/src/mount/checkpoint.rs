@@ -97,7 +97,11 @@ impl Mount {
         if may_lack_writes {
             about.labels.insert(MAY_LACK_WRITES.to_owned(), "to files that were open".to_owned());
         }
-        last.take_if(|last| !frozen.follows(&last.standing, &request.exclusions));
+        if let Some(before) = &*last
+            && !frozen.follows(&before.standing, &request.exclusions).await?
+        {
+            *last = None;
+        }
         let standing = last.as_ref().map(|last| &last.standing);
         let ChangesSince { changes, files, bytes, taken } =
             frozen.since(standing, &request.exclusions, &self.runtime).await?;
