@@ -61,6 +61,13 @@ pub struct TakenSince {
     left_out: Vec<String>,
 }
 
+impl CheckpointBase {
+    /// Whether a node was there when it was taken, and it does not have it.
+    fn lacks(&self, ino: Ino) -> bool {
+        ino < self.onto.taken.next_ino() && !self.onto.base.has(ino)
+    }
+}
+
 impl FrozenNodes {
     /// Whether what has changed since `standing` can be told if these paths are left out: nothing else was taken of the
     /// mount in between, and nothing that was left out then is wanted now.
@@ -75,7 +82,8 @@ impl FrozenNodes {
             return Ok(false);
         }
         for path in standing.left_out.iter().filter(|path| !left_out.contains(path)) {
-            if self.has(path).await? {
+            // What is new there is known whole.
+            if self.at(path).await?.is_some_and(|ino| standing.lacks(ino)) {
                 return Ok(false);
             }
         }
@@ -87,13 +95,12 @@ impl FrozenNodes {
     fn has_moved(&self, standing: &CheckpointBase, left_out: &[String]) -> bool {
         let left_out = [&self.reading.0.exclusions, left_out].concat();
         let is_wanted = |path: &TreePath| !left_out.iter().any(|top| is_at_or_below(path, top));
-        let next = standing.onto.taken.next_ino();
         let was_left_out = |ino: Ino, node: &Node| {
             let is_stored = matches!(
                 node.kind,
                 NodeKind::File(_) | NodeKind::Directory(_) | NodeKind::Symlink { .. }
             );
-            is_stored && node.names > 0 && ino < next && !standing.onto.base.has(ino)
+            is_stored && node.names > 0 && standing.lacks(ino)
         };
         let mut found = self.nodes.table.iter().filter(|(ino, node)| was_left_out(*ino, node)).peekable();
         if found.peek().is_none() {
@@ -103,17 +110,17 @@ impl FrozenNodes {
         found.any(|(ino, node)| places.paths(ino, &node.below).iter().any(is_wanted))
     }
 
-    /// Whether something has this path.
-    async fn has(&self, path: &str) -> Result<bool> {
+    /// What has this path.
+    async fn at(&self, path: &str) -> Result<Option<Ino>> {
         let mut ino = Ino::ROOT;
         for name in path.split('/') {
-            let Some(node) = self.nodes.fetch(ino).await? else { return Ok(false) };
+            let Some(node) = self.nodes.fetch(ino).await? else { return Ok(None) };
             match self.nodes.fetch_child(&node, name.as_bytes()).await? {
                 Some(child) => ino = child,
-                None => return Ok(false),
+                None => return Ok(None),
             }
         }
-        Ok(true)
+        Ok(Some(ino))
     }
 
     /// What has changed since `standing`, which must [be followed](Self::follows); without one, since the snapshot below.
