@@ -375,5 +375,6 @@ pub(crate) fn wanted_of(request: &CheckpointRequest) -> Result<Wanted, Failure> 
         run_id: request.run_id.clone(),
         spared: None,
         patience_ms: None,
+        again: None,
     })
 }

@@ -143,6 +143,7 @@ impl Engine {
             max_bytes: Some(settings.max_profile_bytes),
             quota_bytes: settings.quota_bytes,
             rescan: false,
+            second_look: wanted.again.as_ref().map(|again| again.look.clone()),
             index_budget: INDEX_BUDGET_BYTES,
             threads: threads(),
             actor: slots::actor_of(self.actor(&ActorName::default()), &wanted.run_id),

@@ -22,7 +22,7 @@ use store::{
         record::Record,
         tree::{Entry, Kind, TreePath},
     },
-    ops::{point_of_no_return::PointOfNoReturn, read::restore},
+    ops::{point_of_no_return::PointOfNoReturn, read::restore, write::snapshot::SecondLook},
     progress::Silent,
     tree::{remove::remove_all, root_dir::RootDir, walk::FileState, write::Keeping},
 };
@@ -36,7 +36,7 @@ use super::{
     request::{RevertRequest, Trigger},
     session_db::{NewEvent, SessionDb},
     slots::{Kept, Slots},
-    wanted::Wanted,
+    wanted::{Again, Wanted},
 };
 use crate::{
     Engine,
@@ -99,10 +99,14 @@ impl Engine {
             run_id: String::new(),
             spared: request.of.is_none().then_some(plan.kept.slot),
             patience_ms: None,
+            again: None,
         };
         let mut before = self.take_checkpoint(folder, lock, &wanted).await?;
         let prepared = self.prepare(&tenant, &root, &plan).await?;
         if plan.differences.iter().any(|found| has_changed(&root, found)) {
+            let paths = plan.differences.iter().map(|found| found.path.clone()).collect();
+            let look = SecondLook { after: before.stored.snapshot_id, paths };
+            let wanted = Wanted { again: Some(Again { began_ms: before.kept.began_ms, look }), ..wanted };
             before = self.take_checkpoint(folder, lock, &wanted).await?;
         }
         outcome.before = Some(before.kept.fields(db.counts(db.range(before.kept.slot)?)?));

@@ -9,7 +9,7 @@ use store::{
         WRITER,
         record::{CapturedBy, CapturedIn, Mode, Reason},
     },
-    ops::write::snapshot::About,
+    ops::write::snapshot::{About, SecondLook},
 };
 
 use super::{
@@ -34,6 +34,17 @@ pub(crate) struct Wanted {
     /// Of one that somebody waits for who must not wait for others: how long he may wait for a lock, in milliseconds.
     #[serde(default)]
     pub patience_ms: Option<u64>,
+    /// Of one that follows right after another: what matters this time. A mount knows by itself what has changed.
+    #[serde(skip)]
+    pub again: Option<Again>,
+}
+
+/// A checkpoint that follows right after another, for the sake of some paths.
+#[derive(Clone, Debug)]
+pub(crate) struct Again {
+    /// When the other one began: what was changed since may be in neither.
+    pub began_ms: u64,
+    pub look: SecondLook,
 }
 
 /// How long somebody else's lock of the lineage is waited for.

@@ -183,6 +183,7 @@ fn automatic(trigger: Trigger, description: &str) -> Wanted {
         run_id: String::new(),
         spared: None,
         patience_ms: None,
+        again: None,
     }
 }
 
