@@ -8,11 +8,15 @@ use std::{
 };
 
 use rustix::{
-    fs::{CWD, FileType, Mode, mknodat},
+    fs::{
+        CWD, FileType, Mode,
+        inotify::{self, CreateFlags, WatchFlags},
+        mknodat,
+    },
     process::{Pid, Signal, kill_process},
 };
 use serde_json::Value;
-use tests::{binary::program, tree::noise};
+use tests::{binary::program, disk::SmallDisk, tree::noise};
 
 use crate::fixture::{Desk, tree, until};
 
@@ -144,6 +148,42 @@ fn what_is_written_while_a_revert_is_prepared_is_in_the_checkpoint_before_it() {
     assert_eq!(desk.read("notes"), "old");
     desk.run("workspace revert", &["notes", "--to", done["before"]["checkpoint"].as_str().unwrap()]);
     assert_eq!(desk.read("notes"), "precious");
+}
+
+/// On a tmpfs no state of a file tells whether it has changed: a checkpoint reads every file.
+#[test]
+fn the_second_checkpoint_before_a_revert_reads_no_file_that_the_revert_does_not_touch() {
+    let (mut desk, disk) = (Desk::new(), SmallDisk::new(512 << 20));
+    desk.project = disk.path().join("project");
+    desk.write("other", "other");
+    fs::write(desk.project.join("large"), noise(96 << 20, 1)).unwrap();
+    desk.write("notes", "old");
+    desk.start(&[]);
+    fs::write(desk.project.join("large"), "gone").unwrap();
+    desk.write("notes", "new");
+    let project = desk.project.clone();
+    let watching = thread::spawn(move || {
+        let is_prepared = || {
+            let mut names = fs::read_dir(&project).unwrap().map(|entry| entry.unwrap().file_name());
+            names.any(|name| name.to_string_lossy().contains("pstore-revert"))
+        };
+        while !is_prepared() {
+            thread::yield_now();
+        }
+        let opened = inotify::init(CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&opened, project.join("other"), WatchFlags::OPEN).unwrap();
+        fs::write(project.join("notes"), "precious").unwrap();
+        opened
+    });
+    let done = desk.run("workspace revert", &["--all", "--to", "cp-0"]);
+    let opened = watching.join().unwrap();
+    let events = rustix::io::read(&opened, &mut [0; 1024]);
+    assert_eq!(events, Err(rustix::io::Errno::AGAIN), "somebody has opened it");
+    assert_eq!((desk.read("notes").as_str(), desk.read("other").as_str()), ("old", "other"));
+    let before = done["before"]["checkpoint"].as_str().unwrap();
+    desk.run("workspace revert", &["--all", "--to", before]);
+    assert_eq!((desk.read("notes").as_str(), desk.read("other").as_str()), ("precious", "other"));
+    assert_eq!(desk.read("large"), "gone");
 }
 
 #[test]
