@@ -223,7 +223,7 @@ fn difference(path: TreePath, change: ChangeKind, before: Option<Entry>, after: 
 }
 
 /// In what way a path differs that is there before and after.
-fn changed(
+pub(crate) fn changed(
     root: &RootDir,
     key: &ChunkKey,
     path: &TreePath,

@@ -12,6 +12,7 @@ mod fork;
 mod ignore_files;
 mod life;
 mod lines;
+mod linked_names;
 mod method;
 mod missed;
 mod mount_events;

@@ -22,7 +22,11 @@ use store::{
         record::Record,
         tree::{Entry, Kind, TreePath},
     },
-    ops::{point_of_no_return::PointOfNoReturn, read::restore, write::snapshot::SecondLook},
+    ops::{
+        point_of_no_return::PointOfNoReturn,
+        read::{browse, restore},
+        write::snapshot::SecondLook,
+    },
     progress::Silent,
     tree::{remove::remove_all, root_dir::RootDir, walk::FileState, write::Keeping},
 };
@@ -30,6 +34,7 @@ use store::{
 use super::{
     compare::{self, Difference, Scope},
     folder::{FolderLock, PREPARED, WorkspaceFolder, prepared},
+    linked_names::with_linked_names,
     outcome::{CheckpointFields, FileAction, Origin, PathKind, RevertAction, RevertOutcome, RevertedPath},
     place::{self, broken},
     queries::told,
@@ -182,6 +187,7 @@ impl Engine {
         });
         let (differences, is_there, in_the_way) =
             compared.await.map_err(|error| Failure::internal(error.to_string()))??;
+        let differences = add_linked_names(folder, tenant, &record, began_ms, differences).await?;
         if let Some((top, inner)) = in_the_way {
             return Err(buried(folder.directory(), &top, &inner));
         }
@@ -252,6 +258,27 @@ impl Drop for Prepared {
             tracing::warn!(%error, "{} stays until the next revert", self.path().display());
         }
     }
+}
+
+/// Adds the other names that files have in the checkpoint.
+async fn add_linked_names(
+    folder: &WorkspaceFolder,
+    tenant: &TenantStore,
+    record: &Record,
+    began_ms: u64,
+    differences: Vec<Difference>,
+) -> Result<Vec<Difference>, Failure> {
+    let files = differences.iter().filter(|found| is_written(found)).map(|found| found.path.clone());
+    let names = browse::other_names(tenant, record, &files.collect::<Vec<_>>()).await?;
+    if names.is_empty() {
+        return Ok(differences);
+    }
+    let (directory, key, left_out) = (folder.directory().to_owned(), *tenant.key(), folder.left_out()?);
+    let added = tokio::task::spawn_blocking(move || {
+        let root = RootDir::open(&directory)?;
+        with_linked_names((&root, &key, began_ms), differences, &names, &left_out)
+    });
+    added.await.map_err(|error| Failure::internal(error.to_string()))?
 }
 
 /// Something would have to go that no checkpoint has.

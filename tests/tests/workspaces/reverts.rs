@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     process::Command,
     thread,
 };
@@ -231,6 +231,43 @@ fn a_file_in_the_place_of_a_directory_with_ignored_files_is_refused_before_anyth
     assert_eq!((desk.read("build").as_str(), desk.read("main.rs").as_str()), ("a file", "1"));
     let aside = desk.folder.path().join("build.aside/it's deep/a.log");
     assert_eq!(fs::read_to_string(aside).unwrap(), "precious");
+}
+
+#[test]
+fn a_file_comes_back_under_all_names_that_it_has_in_the_checkpoint() {
+    let desk = Desk::new();
+    desk.write("a", "good");
+    desk.write("deep/file", "another");
+    for name in ["deep/b", "c"] {
+        fs::hard_link(desk.project.join("a"), desk.project.join(name)).unwrap();
+    }
+    desk.start(&[]);
+    let before = tree(&desk.project);
+    let is_one = |names: &[&str]| {
+        let number = |name: &&str| fs::metadata(desk.project.join(name)).unwrap().ino();
+        names.iter().all(|name| number(name) == number(&names[0]))
+    };
+    let replace = |name: &str, text: &str| {
+        desk.write("new", text);
+        fs::rename(desk.project.join("new"), desk.project.join(name)).unwrap();
+    };
+    // Who writes to the one writes to the others.
+    desk.write("a", "broken");
+    assert_eq!(desk.run("workspace revert", &["a"])["restored"], 3);
+    assert!(tree(&desk.project) == before && is_one(&["a", "c", "deep/b"]));
+    // As editors save.
+    replace("deep/b", "broken");
+    assert!(!is_one(&["a", "deep/b"]));
+    desk.run("workspace revert", &["deep", "--to", "cp-0"]);
+    assert!(tree(&desk.project) == before && is_one(&["a", "c", "deep/b"]));
+    // One that has become a file of its own stays what it is.
+    replace("c", "mine");
+    fs::remove_file(desk.project.join("a")).unwrap();
+    desk.run("workspace revert", &["a", "--to", "cp-0"]);
+    assert_eq!((desk.read("a").as_str(), desk.read("c").as_str()), ("good", "mine"));
+    assert!(is_one(&["a", "deep/b"]));
+    desk.run("workspace revert", &["--all", "--to", "cp-0"]);
+    assert!(tree(&desk.project) == before && is_one(&["a", "c", "deep/b"]));
 }
 
 #[test]

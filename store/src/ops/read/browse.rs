@@ -175,6 +175,38 @@ async fn part_below(tree: &SnapshotTree, top: &TreePath) -> Result<Vec<Entry>> {
     Ok(found)
 }
 
+/// The other names of those files among these that have several. Only the part of the tree that has them is read.
+pub async fn other_names(
+    store: &TenantStore,
+    record: &Record,
+    paths: &[TreePath],
+) -> Result<HashMap<TreePath, Vec<TreePath>>> {
+    let (kept, (_, tree)) = kept_tree(store, record).await?;
+    let found = other_names_in(&tree, paths).await;
+    release(kept).await;
+    found
+}
+
+async fn other_names_in(tree: &SnapshotTree, paths: &[TreePath]) -> Result<HashMap<TreePath, Vec<TreePath>>> {
+    let (links, mut found) = (tree.links().await?, HashMap::new());
+    if links.is_empty() {
+        return Ok(found);
+    }
+    for path in paths {
+        let file = match tree.entry(path).await?.map(|entry| entry.kind) {
+            Some(Kind::HardLink { target }) => target,
+            Some(Kind::File { .. }) => path.clone(),
+            _ => continue,
+        };
+        let all = std::iter::once(&file).chain(links.to(&file));
+        let others: Vec<TreePath> = all.filter(|name| *name != path).cloned().collect();
+        if !others.is_empty() {
+            found.insert(path.clone(), others);
+        }
+    }
+    Ok(found)
+}
+
 async fn every_entry(tree: Arc<SnapshotTree>) -> Result<Vec<Entry>> {
     let mut stream = TreeStream::new(tree).await?;
     let (linked, mut behind, mut found) = (stream.linked(), HashMap::new(), Vec::new());
