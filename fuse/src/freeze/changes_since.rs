@@ -96,10 +96,8 @@ impl FrozenNodes {
         let left_out = [&self.reading.0.exclusions, left_out].concat();
         let is_wanted = |path: &TreePath| !left_out.iter().any(|top| is_at_or_below(path, top));
         let was_left_out = |ino: Ino, node: &Node| {
-            let is_stored = matches!(
-                node.kind,
-                NodeKind::File(_) | NodeKind::Directory(_) | NodeKind::Symlink { .. }
-            );
+            let is_stored =
+                matches!(node.kind, NodeKind::File(_) | NodeKind::Directory(_) | NodeKind::Symlink { .. });
             is_stored && node.names > 0 && standing.lacks(ino)
         };
         let mut found = self.nodes.table.iter().filter(|(ino, node)| was_left_out(*ino, node)).peekable();

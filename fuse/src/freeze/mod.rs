@@ -135,8 +135,9 @@ impl Fs {
     pub fn set_room_aside(&self, session: &SessionDir, taken: &Taken) -> Result<JournalRoom> {
         let below = self.read_state().below.clone();
         let bytes = Checkpoint::length_above(&taken.nodes, &taken.numbers, below) + ROOM_FOR_CHANGES;
-        JournalRoom::take(session, bytes)
-            .map_err(|error| Error::io("cannot set aside what a commit needs of the disk of", session.path(), error))
+        JournalRoom::take(session, bytes).map_err(|error| {
+            Error::io("cannot set aside what a commit needs of the disk of", session.path(), error)
+        })
     }
 
     /// The commit that is under way, or was when the session ended.

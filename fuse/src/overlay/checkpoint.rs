@@ -99,7 +99,8 @@ impl Checkpoint {
     /// How long it is where a snapshot is below that was made of `nodes` and has these `numbers`: the nodes that the snapshot
     /// does not have are still in it.
     pub fn length_above(nodes: &Nodes, numbers: &Numbers, below: Option<Below>) -> u64 {
-        let others = nodes.table.iter().filter(|(ino, node)| node.names > 0 && numbers.ordinal(*ino).is_none());
+        let others =
+            nodes.table.iter().filter(|(ino, node)| node.names > 0 && numbers.ordinal(*ino).is_none());
         let others = others.map(|(ino, node)| (ino, saved(node.clone()))).collect();
         let (epoch, next, numbers) = (nodes.table.epoch, nodes.table.next_ino(), Some(numbers.clone()));
         let above = Self { below, epoch, next, numbers, nodes: others, has_whole_directories: false };

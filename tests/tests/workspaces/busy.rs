@@ -195,7 +195,11 @@ fn on_btrfs_what_has_not_changed_is_not_read_again_but_for_files_that_somebody_h
         desk.write(&format!("file-{at}"), &"x".repeat(4096));
     }
     let mut command = Command::new("python3");
-    command.args(["-c", MAPPING]).arg(desk.project.join("file-7")).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
+        .args(["-c", MAPPING])
+        .arg(desk.project.join("file-7"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
     let mut mapping = command.spawn().unwrap();
     BufReader::new(mapping.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
     // A file that has just been changed may change once more at the same time.

@@ -102,7 +102,9 @@ fn what_was_ignored_is_stored_whole_where_it_is_moved_to_and_wanted() {
     desk.run("checkpoint", &["--name", "one"]);
     rename("target", "kept");
     desk.run("checkpoint", &["--name", "two"]);
-    for (name, expected) in [("one", &["src/deep/er/x", "src/deep/y"][..]), ("two", &["kept/z", "src/deep/y"])] {
+    for (name, expected) in
+        [("one", &["src/deep/er/x", "src/deep/y"][..]), ("two", &["kept/z", "src/deep/y"])]
+    {
         let found = paths(&desk, name);
         for path in expected {
             assert!(found.iter().any(|found| found == path), "{path} in {found:?}");

@@ -13,8 +13,8 @@ use std::{
 use tokio::task::JoinHandle;
 
 use super::{
-    Capture, CaptureOutcome, Examined, HoldBack, Outcome, Phases, base_parts::BaseParts, captured::Captured,
-    changed::changed, is_whole, plan::CapturePlan, reading::before_reading,
+    CHANGED_MEANWHILE, Capture, CaptureOutcome, Examined, HoldBack, Outcome, Phases, base_parts::BaseParts,
+    captured::Captured, changed::changed, is_whole, plan::CapturePlan, reading::before_reading,
 };
 use crate::{
     Error, Result,
