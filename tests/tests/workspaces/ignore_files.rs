@@ -103,7 +103,7 @@ fn what_was_ignored_is_stored_whole_where_it_is_moved_to_and_wanted() {
     rename("target", "kept");
     desk.run("checkpoint", &["--name", "two"]);
     for (name, expected) in
-        [("one", &["src/deep/er/x", "src/deep/y"][..]), ("two", &["kept/z", "src/deep/y"])]
+        [("one", &["src/deep/er/x", "src/deep/y"][..]), ("two", &["kept/z", "src/deep/y"][..])]
     {
         let found = paths(&desk, name);
         for path in expected {

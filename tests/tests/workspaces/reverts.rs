@@ -177,7 +177,7 @@ fn the_second_checkpoint_before_a_revert_reads_no_file_that_the_revert_does_not_
     });
     let done = desk.run("workspace revert", &["--all", "--to", "cp-0"]);
     let opened = watching.join().unwrap();
-    let events = rustix::io::read(&opened, &mut [0; 1024]);
+    let events = rustix::io::read(&opened, &mut [0_u8; 1024]);
     assert_eq!(events, Err(rustix::io::Errno::AGAIN), "somebody has opened it");
     assert_eq!((desk.read("notes").as_str(), desk.read("other").as_str()), ("old", "other"));
     let before = done["before"]["checkpoint"].as_str().unwrap();

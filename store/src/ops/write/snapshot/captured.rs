@@ -142,7 +142,7 @@ impl Captured {
     pub fn with_chunks(&self, chunks: &HashSet<ChunkId>) -> Result<Vec<(TreePath, bool)>> {
         let mut found = Vec::new();
         for taken in self.entries() {
-            let Taken { entry, file } = taken?;
+            let Taken { entry, file, .. } = taken?;
             if entry.chunks().any(|(id, _)| chunks.contains(&id)) {
                 found.push((entry.path, file.is_some_and(|(_, round)| round.is_some())));
             }
