@@ -76,6 +76,7 @@ fn cell() -> ExitCode {
 fn write_out() -> ExitCode {
     match write_out::serve(std::io::stdin().lock()) {
         Ok(WrittenOut::All) => ExitCode::SUCCESS,
+        Ok(WrittenOut::Moved) => ExitCode::from(write_out::MOVED),
         Ok(WrittenOut::Some) => ExitCode::from(write_out::LEFT_OUT),
         Err(_) => ExitCode::from(codes::code(store::ErrorKind::Io)),
     }

@@ -37,6 +37,9 @@ pub(crate) struct Checkpoint {
     /// The digest of its tree: equal digests mean equal trees. Only of `manual` ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hash: Option<String>,
+    /// What was wrong when it was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) warning: Option<String>,
 }
 
 impl From<CheckpointFields> for Checkpoint {
@@ -51,6 +54,7 @@ impl From<CheckpointFields> for Checkpoint {
             files: fields.files_count,
             bytes: fields.bytes,
             hash: fields.hash,
+            warning: fields.warning.as_deref().map(shortened),
         }
     }
 }

@@ -176,6 +176,7 @@ impl SnapshotBuilder {
             max_bytes: self.max_bytes,
             quota_bytes: None,
             rescan: false,
+            second_look: None,
             index_budget: INDEX_BUDGET_BYTES,
             threads: threads(),
             actor: Actor::default(),

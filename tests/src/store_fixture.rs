@@ -71,6 +71,7 @@ pub fn request(lineage: &Lineage, directory: &Path) -> snapshot::Request {
         max_bytes: None,
         quota_bytes: None,
         rescan: false,
+        second_look: None,
         index_budget: 16 << 20,
         threads: 2,
         actor: actor("test"),

@@ -176,8 +176,9 @@ fn list(outcome: &CheckpointsOutcome) -> Result<Answer, Failure> {
     }
     let used = |origin| outcome.checkpoints.iter().filter(|found| found.origin == origin).count();
     let text = format!(
-        "{}{} of {} in the ring, {} of {} named\n",
+        "{}{}{} of {} in the ring, {} of {} named\n",
         table.render(),
+        warnings(outcome.checkpoints.iter()),
         used(Origin::Auto),
         outcome.auto_max,
         used(Origin::Manual),
@@ -306,7 +307,14 @@ fn history(outcome: &PathHistoryOutcome) -> Result<Answer, Failure> {
             checkpoint.and_then(|found| found.name.clone()).unwrap_or_default(),
         ]);
     }
-    Answer::of(outcome, table.render())
+    let text = table.render() + &warnings(outcome.versions.iter().filter_map(|it| it.checkpoint.as_ref()));
+    Answer::of(outcome, text)
+}
+
+/// What was wrong when checkpoints were taken, a line for each.
+fn warnings<'a>(checkpoints: impl Iterator<Item = &'a CheckpointFields>) -> String {
+    let warned = checkpoints.filter_map(|found| Some((found, found.warning.as_ref()?)));
+    warned.map(|(found, warning)| format!("{}: {}\n", shown(found), escape::line(warning))).collect()
 }
 
 fn events(outcome: &EventsOutcome) -> Result<Answer, Failure> {

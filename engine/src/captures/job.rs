@@ -85,6 +85,7 @@ impl Engine {
             max_bytes: Some(settings.max_profile_bytes),
             quota_bytes: settings.quota_bytes,
             rescan: options.rescan,
+            second_look: None,
             index_budget: INDEX_BUDGET_BYTES,
             threads: threads(),
             hold_back: options.fallback_hold_back(profile.marker.fallback.as_deref()),

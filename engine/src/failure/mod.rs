@@ -183,6 +183,10 @@ fn deleted(error: &Error) -> Option<String> {
     ))
 }
 
+fn is_of_a_full_disk(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull)
+}
+
 /// The advice for any verb. A verb that knows better replaces it.
 fn advice(error: &Error) -> Option<String> {
     let named = || named(error);
@@ -260,6 +264,7 @@ fn advice(error: &Error) -> Option<String> {
         }
         ErrorKind::TenantsFailed => "each of them has a warning above, with the command that looks at it",
         ErrorKind::Internal => "this is a defect of pstore; -vv shows more",
+        ErrorKind::Io if is_of_a_full_disk(error) => "make room on that disk, and run the same command again",
         ErrorKind::InvalidInput
         | ErrorKind::Repaired
         | ErrorKind::NotFound

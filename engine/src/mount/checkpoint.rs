@@ -32,8 +32,6 @@ use crate::{
 /// The verbs in a call of the daemon.
 pub(crate) const VERB: &str = "checkpoint";
 pub(crate) const EVENTS_VERB: &str = "events";
-/// How long somebody else's lock of the lineage is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Takes a checkpoint of what is mounted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -65,6 +63,9 @@ pub(crate) struct MountCheckpoint {
     pub pause_ms: f64,
     /// The last event that it has.
     pub last_event: u64,
+    /// Whether it may lack writes from before that the kernel had kept.
+    #[serde(default)]
+    pub may_lack_writes: bool,
 }
 
 impl Outcome for MountCheckpoint {}
@@ -174,7 +175,7 @@ pub(crate) async fn serve(serving: &Arc<Serving>, call: Call) -> Result<MountChe
         true => None,
         false => {
             let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-            let patience = engine.patience(&lineage.name, PATIENCE);
+            let patience = engine.patience(&lineage.name, request.wanted.lock_patience());
             Some(Arc::new(handle.acquire(terms, patience).await?))
         }
     };
@@ -217,6 +218,7 @@ pub(crate) async fn serve(serving: &Arc<Serving>, call: Call) -> Result<MountChe
         stored_bytes: report.counts.stored_bytes,
         pause_ms: taken.frozen_for.as_secs_f64() * 1000.0,
         last_event: taken.last_event,
+        may_lack_writes: taken.may_lack_writes,
     })
 }
 

@@ -36,8 +36,8 @@ use crate::{
 /// How long files may stay open for writing after the browser has ended.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The remark about a commit that may lack what `--writeback` has the kernel keep.
-pub(super) const KEPT_BY_THE_KERNEL: &str = "writes to files that are still open may be missing: the kernel keeps them (--writeback), and some of these files \
+/// The remark about a commit, or a checkpoint, that may lack what `--writeback` has the kernel keep.
+pub(crate) const KEPT_BY_THE_KERNEL: &str = "writes to files that are still open may be missing: the kernel keeps them (--writeback), and some of these files \
      cannot be opened, or were not written out in time; the daemon's log names them";
 
 /// The outcome of a commit.

@@ -238,7 +238,7 @@ impl Serving {
             // Somebody still uses it, and soon nobody answers: what the kernel has kept comes here before.
             match serving.mount.write_out() {
                 Ok(WrittenOut::All) => {}
-                Ok(WrittenOut::Some) => tracing::warn!("some writes may be lost"),
+                Ok(WrittenOut::Moved | WrittenOut::Some) => tracing::warn!("some writes may be lost"),
                 Err(error) => tracing::warn!(%error, "some writes may be lost"),
             }
             kernel.unmount(true)

@@ -245,6 +245,18 @@ pub(crate) fn compare(
     Ok(Compared { was_there: was_there.get(), ..found })
 }
 
+/// The paths of a directory in a scope, in order.
+pub(crate) fn paths(root: &RootDir, scope: &Scope) -> Result<Vec<TreePath>, Failure> {
+    let mut paths = Vec::new();
+    walk(root, &|path: &TreePath| !scope.may_be_in(path), THREADS, &mut |walked| {
+        if scope.holds(&walked.entry.path) {
+            paths.push(walked.entry.path);
+        }
+        Ok(())
+    })?;
+    Ok(paths)
+}
+
 /// A comparison that goes on.
 struct Comparison<'a, I: Iterator<Item = store::Result<Entry>>> {
     root: &'a RootDir,
@@ -333,7 +345,7 @@ fn difference(path: TreePath, change: ChangeKind, before: Option<Entry>, after: 
 }
 
 /// In what way a path differs that is there before and after.
-fn changed(
+pub(crate) fn changed(
     root: &RootDir,
     key: &ChunkKey,
     path: &TreePath,

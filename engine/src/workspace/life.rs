@@ -28,7 +28,8 @@ use crate::{Engine, failure::Failure};
 
 /// How long a watcher that was asked to end is waited for.
 const LAST_BREATH: Duration = Duration::from_secs(60);
-/// How long a trigger waits for a watcher that does not answer, or for somebody else who changes the workspace.
+/// How long a trigger waits for a watcher or a store that does not answer, for somebody else who changes the workspace, and
+/// for somebody else's lock of the lineage.
 const TRIGGER_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Engine {
@@ -219,8 +220,10 @@ impl Engine {
             }
             Some(answer) => answer,
             None => {
+                let began = Instant::now();
                 let lock = folder.lock_within(TRIGGER_PATIENCE).await?;
-                self.checkpoint_here(&folder, &lock, wanted).await
+                let wanted = wanted.clone().within(TRIGGER_PATIENCE.saturating_sub(began.elapsed()));
+                self.checkpoint_here(&folder, &lock, &wanted).await
             }
         }
     }
@@ -257,7 +260,13 @@ impl Engine {
         if wanted.origin == Origin::Auto && is_too_soon(folder, wanted.trigger)? {
             return Ok(CheckpointOutcome::nothing(self.method_of(folder), CheckpointResult::TooSoon));
         }
-        let taken = self.take_checkpoint(folder, lock, wanted).await?;
+        let taken = match wanted.patience_ms {
+            None => self.take_checkpoint(folder, lock, wanted).await?,
+            Some(_) => tokio::select! {
+                taken = self.take_checkpoint(folder, lock, wanted) => taken?,
+                silence = self.silence_of_the_store(TRIGGER_PATIENCE) => return Err(silence),
+            },
+        };
         if wanted.origin == Origin::Auto && wanted.trigger != Trigger::Interval {
             let mut slots = folder.slots()?;
             slots.last_trigger_ms = slots::now_ms();
@@ -271,10 +280,7 @@ impl Engine {
             stored_bytes: taken.stored.stored_bytes,
             elapsed_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
             pause_ms: taken.stored.pause_ms,
-            warning: taken.stored.changed_meanwhile.map(|path| {
-                let shown = path.display();
-                format!("{shown} has changed while the checkpoint was taken: its files may be of different moments")
-            }),
+            warning: taken.stored.warning,
         })
     }
 
@@ -368,5 +374,7 @@ pub(crate) fn wanted_of(request: &CheckpointRequest) -> Result<Wanted, Failure> 
         description: request.description.clone(),
         run_id: request.run_id.clone(),
         spared: None,
+        patience_ms: None,
+        again: None,
     })
 }

@@ -1,7 +1,7 @@
 //! `method` stores the tree of a checkpoint in the way that the directory allows: by the daemon of the mount that it is, or
 //! by looking at its files.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::Path;
 
 use store::{
     catalog::lock::Terms,
@@ -24,14 +24,13 @@ use crate::{
     mount::{
         checkpoint::{self, MountCheckpointRequest},
         live::LiveMount,
+        publication::KEPT_BY_THE_KERNEL,
     },
     names::ActorName,
 };
 
 /// How much of the tenant's indexes a checkpoint looks at to find known content.
 const INDEX_BUDGET_BYTES: u64 = 16 << 20;
-/// How long somebody else's lock of the lineage is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A tree that was stored for a checkpoint.
 #[derive(Clone, Debug)]
@@ -48,8 +47,14 @@ pub(crate) struct StoredTree {
     pub pause_ms: Option<f64>,
     /// The last event of the mount that it has.
     pub last_event: Option<u64>,
-    /// Something that has changed while the directory was read.
-    pub changed_meanwhile: Option<PathBuf>,
+    /// What is wrong with it.
+    pub warning: Option<String>,
+}
+
+/// What is wrong with a checkpoint of a directory in which this has changed while it was read.
+fn of_several_moments(changed: &Path) -> String {
+    let shown = changed.display();
+    format!("{shown} has changed while the checkpoint was taken: its files may be of different moments")
 }
 
 /// How a checkpoint of a directory that is no mount is taken.
@@ -117,7 +122,7 @@ impl Engine {
             method: Method::Mount,
             pause_ms: Some(stored.pause_ms),
             last_event: Some(stored.last_event),
-            changed_meanwhile: None,
+            warning: stored.may_lack_writes.then(|| KEPT_BY_THE_KERNEL.to_owned()),
         })
     }
 
@@ -131,13 +136,14 @@ impl Engine {
         let lineage = folder.lineage();
         let settings = self.settings.tenant(&lineage.name.tenant);
         let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-        let patience = self.patience(&lineage.name, PATIENCE);
+        let patience = self.patience(&lineage.name, wanted.lock_patience());
         let left_out = (folder.directory(), folder.left_out()?);
         let request = snapshot::Request {
             directory: folder.directory().to_owned(),
             max_bytes: Some(settings.max_profile_bytes),
             quota_bytes: settings.quota_bytes,
             rescan: false,
+            second_look: wanted.again.as_ref().map(|again| again.look.clone()),
             index_budget: INDEX_BUDGET_BYTES,
             threads: threads(),
             actor: slots::actor_of(self.actor(&ActorName::default()), &wanted.run_id),
@@ -165,7 +171,7 @@ impl Engine {
             method: method_of_directory(folder),
             pause_ms: None,
             last_event: None,
-            changed_meanwhile: report.changed_meanwhile,
+            warning: report.changed_meanwhile.as_deref().map(of_several_moments),
         })
     }
 }

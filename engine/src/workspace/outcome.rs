@@ -77,6 +77,8 @@ pub struct CheckpointFields {
     pub sha256_prefix: String,
     /// The record of the snapshot.
     pub record: String,
+    /// What was wrong when it was taken, if something was.
+    pub warning: Option<String>,
 }
 
 /// How checkpoints of a workspace are taken.

@@ -27,7 +27,7 @@ use store::{
 };
 
 use super::{
-    compare::{Difference, is_below},
+    compare::{self, Difference, Scope, is_below},
     outcome::ChangeKind,
 };
 use crate::{failure::Failure, text::path};
@@ -38,17 +38,42 @@ pub(crate) fn broken(path: &str, error: &io::Error) -> Failure {
         .hint("what was there before is in the checkpoint `before-restore`; run the same command again")
 }
 
-/// Removes, makes and moves, in an order in which every path has its directory. What is moved lies in the folder `prepared`.
-pub(crate) fn place(root: &RootDir, prepared: &str, differences: &[Difference]) -> Result<(), Failure> {
-    let failed = |found: &Difference, error: io::Error| broken(&path::shown(found.path.as_bytes()), &error);
-    let is_directory = |entry: &Entry| matches!(entry.kind, Kind::Directory);
-    // Directories in whose place something else comes: these must go, whatever lies in them that no checkpoint has.
-    let replaced: Vec<&TreePath> = differences
+fn is_directory(entry: &Entry) -> bool {
+    matches!(entry.kind, Kind::Directory)
+}
+
+/// Directories in whose place something else comes: these must go with all that lies in them.
+fn replaced(differences: &[Difference]) -> impl Iterator<Item = &TreePath> {
+    differences
         .iter()
         .filter(|found| found.after.as_ref().is_some_and(is_directory))
         .filter(|found| found.before.as_ref().is_some_and(|before| !is_directory(before)))
         .map(|found| &found.path)
-        .collect();
+}
+
+/// Something in a directory in whose place something else comes, that no checkpoint has and so no revert takes away: the
+/// directory, and what lies in it.
+pub(crate) fn in_the_way(
+    root: &RootDir,
+    differences: &[Difference],
+) -> Result<Option<(TreePath, TreePath)>, Failure> {
+    for top in replaced(differences) {
+        let goes: BTreeSet<&TreePath> = differences.iter().map(|found| &found.path).collect();
+        let scope = Scope(Some(top.clone()));
+        let there = compare::paths(root, &scope)?;
+        // The files come after their directory, and say more.
+        let stays = |path: &&TreePath| scope.holds(path) && !goes.contains(path);
+        if let Some(inner) = there.into_iter().rfind(|path| stays(&path)) {
+            return Ok(Some((top.clone(), inner)));
+        }
+    }
+    Ok(None)
+}
+
+/// Removes, makes and moves, in an order in which every path has its directory. What is moved lies in the folder `prepared`.
+pub(crate) fn place(root: &RootDir, prepared: &str, differences: &[Difference]) -> Result<(), Failure> {
+    let failed = |found: &Difference, error: io::Error| broken(&path::shown(found.path.as_bytes()), &error);
+    let replaced: Vec<&TreePath> = replaced(differences).collect();
     for found in differences.iter().rev() {
         let Some(after) = &found.after else { continue };
         let becomes_directory = found.before.as_ref().map(is_directory);

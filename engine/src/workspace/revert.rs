@@ -5,7 +5,13 @@
 //! 3. If somebody has written to one of the paths meanwhile, there is another checkpoint of that.
 //! 4. [`place`](super::place) puts everything where it belongs. From then on nobody can interrupt it.
 
-use std::{collections::HashSet, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashSet,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat};
 use store::{
@@ -16,7 +22,11 @@ use store::{
         record::Record,
         tree::{Entry, Kind, TreePath},
     },
-    ops::{point_of_no_return::PointOfNoReturn, read::restore},
+    ops::{
+        point_of_no_return::PointOfNoReturn,
+        read::{browse, restore},
+        write::snapshot::SecondLook,
+    },
     progress::Silent,
     tree::{remove::remove_all, root_dir::RootDir, walk::FileState, write::Keeping},
 };
@@ -24,15 +34,21 @@ use store::{
 use super::{
     compare::{self, Compared, Difference, Scope, Stored},
     folder::{FolderLock, PREPARED, WorkspaceFolder, prepared},
+    linked_names::with_linked_names,
     outcome::{CheckpointFields, FileAction, Origin, PathKind, RevertAction, RevertOutcome, RevertedPath},
     place::{self, broken},
     queries::told,
     request::{RevertRequest, Trigger},
     session_db::{NewEvent, SessionDb},
     slots::{Kept, Slots},
-    wanted::Wanted,
+    wanted::{Again, Wanted},
 };
-use crate::{Engine, engine::threads, failure::Failure, text::path};
+use crate::{
+    Engine,
+    engine::threads,
+    failure::Failure,
+    text::{path, shell},
+};
 
 /// What the checkpoint before a revert is called.
 const BEFORE_RESTORE: &str = "before-restore";
@@ -87,10 +103,15 @@ impl Engine {
             description: format!("before a revert to {}", plan.label),
             run_id: String::new(),
             spared: request.of.is_none().then_some(plan.kept.slot),
+            patience_ms: None,
+            again: None,
         };
         let mut before = self.take_checkpoint(folder, lock, &wanted).await?;
         let prepared = self.prepare(&tenant, &root, &plan).await?;
         if plan.differences.iter().any(|found| has_changed(&root, found)) {
+            let paths = plan.differences.iter().map(|found| found.path.clone()).collect();
+            let look = SecondLook { after: before.stored.snapshot_id, paths };
+            let wanted = Wanted { again: Some(Again { began_ms: before.kept.began_ms, look }), ..wanted };
             before = self.take_checkpoint(folder, lock, &wanted).await?;
         }
         outcome.before = Some(before.kept.fields(db.counts(db.range(before.kept.slot)?)?));
@@ -162,10 +183,15 @@ impl Engine {
             found
                 .differences
                 .retain(|found| scope.holds(&found.path) || was_there && compare::is_lost_way(found));
-            Ok::<_, Failure>(found)
+            let in_the_way = place::in_the_way(&root, &found.differences)?;
+            Ok::<_, Failure>((found, in_the_way))
         });
-        let Compared { differences, was_there, is_there } =
+        let (Compared { differences, was_there, is_there }, in_the_way) =
             compared.await.map_err(|error| Failure::internal(error.to_string()))??;
+        let differences = add_linked_names(folder, tenant, &record, began_ms, differences).await?;
+        if let Some((top, inner)) = in_the_way {
+            return Err(buried(folder.directory(), &top, &inner));
+        }
         if !was_there && !is_there {
             let path = request.path.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
             let message = format!("neither the workspace nor cp-{} has {path}", kept.slot);
@@ -233,6 +259,45 @@ impl Drop for Prepared {
             tracing::warn!(%error, "{} stays until the next revert", self.path().display());
         }
     }
+}
+
+/// Adds the other names that files have in the checkpoint.
+async fn add_linked_names(
+    folder: &WorkspaceFolder,
+    tenant: &TenantStore,
+    record: &Record,
+    began_ms: u64,
+    differences: Vec<Difference>,
+) -> Result<Vec<Difference>, Failure> {
+    let files = differences.iter().filter(|found| is_written(found)).map(|found| found.path.clone());
+    let names = browse::other_names(tenant, record, &files.collect::<Vec<_>>()).await?;
+    if names.is_empty() {
+        return Ok(differences);
+    }
+    let (directory, key, left_out) = (folder.directory().to_owned(), *tenant.key(), folder.left_out()?);
+    let added = tokio::task::spawn_blocking(move || {
+        let root = RootDir::open(&directory)?;
+        with_linked_names((&root, &key, began_ms), differences, &names, &left_out)
+    });
+    added.await.map_err(|error| Failure::internal(error.to_string()))?
+}
+
+/// Something would have to go that no checkpoint has.
+fn buried(directory: &Path, top: &TreePath, inner: &TreePath) -> Failure {
+    let name = |path: &TreePath| path::shown(path.as_bytes());
+    let message = format!(
+        "{} is a directory now, and {} in it is in no checkpoint: nothing takes its place",
+        name(top),
+        name(inner)
+    );
+    let from = directory.join(OsStr::from_bytes(top.as_bytes()));
+    let aside = from.file_name().unwrap_or_default().to_owned();
+    let to = directory.parent().unwrap_or(directory).join(format!("{}.aside", aside.to_string_lossy()));
+    Failure::new(ErrorKind::TargetExists, message).hint(format!(
+        "`mv -nT {} {}` puts it out of the way; then run the same command again",
+        shell::word(&from),
+        shell::word(&to)
+    ))
 }
 
 /// Whether a file is another than it was when the revert was planned: the checkpoint of what is overwritten may not have it.

@@ -37,6 +37,9 @@ pub(crate) struct Kept {
     pub run_id: String,
     pub files_count: u64,
     pub bytes: u64,
+    /// What was wrong when it was taken.
+    #[serde(default)]
+    pub warning: Option<String>,
 }
 
 /// A snapshot whose slot holds another now.
@@ -137,6 +140,7 @@ impl Kept {
             events,
             sha256_prefix: self.sha256_prefix.clone(),
             record: self.record.to_string(),
+            warning: self.warning.clone(),
         }
     }
 }

@@ -46,7 +46,7 @@ impl Engine {
         folder.require_same()?;
         let mount = self.workspace_mount(folder);
         let tenant = self.writable_tenant(&folder.settings.profile.tenant).await?;
-        let began_ms = slots::now_ms();
+        let began_ms = wanted.again.as_ref().map_or_else(slots::now_ms, |again| again.began_ms);
         let stored = self.store_checkpoint(folder, &tenant, mount.as_ref(), (wanted, slot), &slots).await?;
         let taken = |kept: Kept, is_new| Taken { kept, is_new, stored: stored.clone() };
         let mut db = SessionDb::open(&folder.session_db())?;
@@ -90,6 +90,7 @@ impl Engine {
             run_id: wanted.run_id.clone(),
             files_count: stored.files,
             bytes: stored.bytes,
+            warning: stored.warning.clone(),
         };
         slots.ending.retain(|ending| *ending != unkept);
         slots.last_row = Some(row);

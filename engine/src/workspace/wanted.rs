@@ -1,7 +1,7 @@
 //! `Wanted` is a checkpoint that somebody wants: what the record of its snapshot says of that, and what is answered if there
 //! is none.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use store::{
@@ -9,7 +9,7 @@ use store::{
         WRITER,
         record::{CapturedBy, CapturedIn, Mode, Reason},
     },
-    ops::write::snapshot::About,
+    ops::write::snapshot::{About, SecondLook},
 };
 
 use super::{
@@ -31,6 +31,36 @@ pub(crate) struct Wanted {
     pub run_id: String,
     /// A slot that must not be overwritten.
     pub spared: Option<u64>,
+    /// Of one that somebody waits for who must not wait for others: how long he may wait for a lock, in milliseconds.
+    #[serde(default)]
+    pub patience_ms: Option<u64>,
+    /// Of one that follows right after another: what matters this time. A mount knows by itself what has changed.
+    #[serde(skip)]
+    pub again: Option<Again>,
+}
+
+/// A checkpoint that follows right after another, for the sake of some paths.
+#[derive(Clone, Debug)]
+pub(crate) struct Again {
+    /// When the other one began: what was changed since may be in neither.
+    pub began_ms: u64,
+    pub look: SecondLook,
+}
+
+/// How long somebody else's lock of the lineage is waited for.
+const LOCK_PATIENCE: Duration = Duration::from_secs(30);
+
+impl Wanted {
+    /// The same for somebody who waits no longer than this for somebody else.
+    pub fn within(self, patience: Duration) -> Self {
+        let patience_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+        Self { patience_ms: Some(patience_ms), ..self }
+    }
+
+    /// How long somebody else's lock of the lineage is waited for.
+    pub fn lock_patience(&self) -> Duration {
+        self.patience_ms.map_or(LOCK_PATIENCE, |left| Duration::from_millis(left).min(LOCK_PATIENCE))
+    }
 }
 
 impl CheckpointOutcome {

@@ -16,9 +16,10 @@ use crate::{
     lower::LowerFile,
     overlay::{
         base_tree::BaseTree,
-        node::{FileNode, Ino, Node},
+        node::{FileNode, Ino, Node, NodeKind},
         nodes::Nodes,
         numbers::Numbers,
+        places::Places,
         rebase::{NewBase, Rebase},
         tree_changes::ChangedTree,
     },
@@ -60,18 +61,64 @@ pub struct TakenSince {
     left_out: Vec<String>,
 }
 
+impl CheckpointBase {
+    /// Whether a node was there when it was taken, and it does not have it.
+    fn lacks(&self, ino: Ino) -> bool {
+        ino < self.onto.taken.next_ino() && !self.onto.base.has(ino)
+    }
+}
+
 impl FrozenNodes {
     /// Whether what has changed since `standing` can be told if these paths are left out: nothing else was taken of the
     /// mount in between, and nothing that was left out then is wanted now.
-    pub fn follows(&self, standing: &CheckpointBase, left_out: &[String]) -> bool {
+    pub async fn follows(&self, standing: &CheckpointBase, left_out: &[String]) -> Result<bool> {
         let below = self.nodes.base.as_ref().map(|base| &base.tree);
         let is_above_the_same = match (below, &standing.below) {
             (Some(below), Some(then)) => Arc::ptr_eq(below, then),
             (None, None) => true,
             _ => false,
         };
-        let is_wanted = |path: &String| !left_out.contains(path);
-        is_above_the_same && self.epoch == standing.onto.epoch + 1 && !standing.left_out.iter().any(is_wanted)
+        if !is_above_the_same || self.epoch != standing.onto.epoch + 1 || self.has_moved(standing, left_out) {
+            return Ok(false);
+        }
+        for path in standing.left_out.iter().filter(|path| !left_out.contains(path)) {
+            // What is new there is known whole.
+            if self.at(path).await?.is_some_and(|ino| standing.lacks(ino)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether something that was left out then has got a name where it is wanted: what is in it is known from the snapshot
+    /// below the mount alone.
+    fn has_moved(&self, standing: &CheckpointBase, left_out: &[String]) -> bool {
+        let left_out = [&self.reading.0.exclusions, left_out].concat();
+        let is_wanted = |path: &TreePath| !left_out.iter().any(|top| is_at_or_below(path, top));
+        let was_left_out = |ino: Ino, node: &Node| {
+            let is_stored =
+                matches!(node.kind, NodeKind::File(_) | NodeKind::Directory(_) | NodeKind::Symlink { .. });
+            is_stored && node.names > 0 && standing.lacks(ino)
+        };
+        let mut found = self.nodes.table.iter().filter(|(ino, node)| was_left_out(*ino, node)).peekable();
+        if found.peek().is_none() {
+            return false;
+        }
+        let places = Places::of(&self.nodes.table);
+        found.any(|(ino, node)| places.paths(ino, &node.below).iter().any(is_wanted))
+    }
+
+    /// What has this path.
+    async fn at(&self, path: &str) -> Result<Option<Ino>> {
+        let mut ino = Ino::ROOT;
+        for name in path.split('/') {
+            let Some(node) = self.nodes.fetch(ino).await? else { return Ok(None) };
+            match self.nodes.fetch_child(&node, name.as_bytes()).await? {
+                Some(child) => ino = child,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(ino))
     }
 
     /// What has changed since `standing`, which must [be followed](Self::follows); without one, since the snapshot below.
@@ -122,6 +169,11 @@ impl FrozenNodes {
         plan.apply(&mut nodes);
         nodes
     }
+}
+
+fn is_at_or_below(path: &TreePath, top: &str) -> bool {
+    let rest = path.as_bytes().strip_prefix(top.as_bytes());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 impl TakenSince {

@@ -37,8 +37,9 @@ use crate::{
     overlay::{
         base_tree::BaseTree,
         change::{Change, Intent},
-        checkpoint::Below,
+        checkpoint::{Below, Checkpoint},
         collect::Collected,
+        journal_room::JournalRoom,
         node::Ino,
         nodes::Nodes,
         numbers::Numbers,
@@ -48,6 +49,8 @@ use crate::{
     },
 };
 
+/// Of the room for the next journal, what is for changes that are made until it is begun.
+const ROOM_FOR_CHANGES: u64 = 256 << 10;
 /// How often changed files are synced before changes are held up for it.
 const SYNCS_AHEAD: usize = 2;
 
@@ -125,6 +128,16 @@ impl Fs {
         state.intent = Some(intent);
         drop(state);
         self.sync_journal().map_err(unwritten)
+    }
+
+    /// Sets room aside for the journal of a session that stands on what was `taken`: after this, a full disk does not keep
+    /// the session from it.
+    pub fn set_room_aside(&self, session: &SessionDir, taken: &Taken) -> Result<JournalRoom> {
+        let below = self.read_state().below.clone();
+        let bytes = Checkpoint::length_above(&taken.nodes, &taken.numbers, below) + ROOM_FOR_CHANGES;
+        JournalRoom::take(session, bytes).map_err(|error| {
+            Error::io("cannot set aside what a commit needs of the disk of", session.path(), error)
+        })
     }
 
     /// The commit that is under way, or was when the session ended.

@@ -193,7 +193,7 @@ impl Fs {
     }
 
     /// Where the files are that are open for writing, or have a mapping that could be written to.
-    pub fn open_for_writing(&self) -> Vec<TreePath> {
+    pub fn open_for_writing(&self) -> Vec<(Ino, TreePath)> {
         let writers = self.handles.writers();
         if writers.is_empty() { Vec::new() } else { self.read_state().tree_paths(&writers) }
     }

@@ -273,16 +273,17 @@ impl State {
     }
 
     /// The paths of these nodes, as far as they are known now.
-    pub fn tree_paths(&self, of: &[Ino]) -> Vec<TreePath> {
+    pub fn tree_paths(&self, of: &[Ino]) -> Vec<(Ino, TreePath)> {
         let places = Places::of(&self.nodes.table);
         let below = |ino| answer::known(self.nodes.node(ino)).flatten().map(|node| node.below.clone());
-        of.iter().flat_map(|ino| places.paths(*ino, &below(*ino).unwrap_or_default())).collect()
+        let paths = |ino: Ino| places.paths(ino, &below(ino).unwrap_or_default());
+        of.iter().flat_map(|ino| paths(*ino).into_iter().map(|path| (*ino, path))).collect()
     }
 
     /// The same, for people.
     pub fn paths(&self, of: &[Ino]) -> Vec<String> {
         let shown = |path: &TreePath| if path.is_root() { ".".to_owned() } else { path.to_string() };
-        let mut found: Vec<String> = self.tree_paths(of).iter().map(shown).collect();
+        let mut found: Vec<String> = self.tree_paths(of).iter().map(|(_, path)| shown(path)).collect();
         found.sort_unstable();
         found
     }

@@ -21,7 +21,7 @@ use store::{
     progress::Silent,
 };
 
-use super::Mount;
+use super::{Mount, write_out::WrittenOut};
 use crate::freeze::{ChangesSince, CheckpointBase, FrozenNodes};
 
 /// What a checkpoint is to be.
@@ -52,7 +52,12 @@ pub struct TakenCheckpoint {
     pub frozen_for: Duration,
     /// The last event that it has.
     pub last_event: u64,
+    /// Whether it may lack writes from before that the kernel had kept. Then its record has the label [`MAY_LACK_WRITES`].
+    pub may_lack_writes: bool,
 }
+
+/// The label of a snapshot that may lack writes to files that were open.
+pub const MAY_LACK_WRITES: &str = "may-lack-writes";
 
 /// The checkpoint before, for the next one.
 #[derive(Debug)]
@@ -86,8 +91,17 @@ impl Mount {
         request: &CheckpointRequest,
         trusts_base: bool,
     ) -> Result<TakenCheckpoint> {
-        let (frozen, frozen_for) = self.freeze_now().await?;
-        last.take_if(|last| !frozen.follows(&last.standing, &request.exclusions));
+        let (frozen, frozen_for, written_out) = self.freeze_now().await?;
+        let may_lack_writes = self.may_lack_writes(written_out);
+        let mut about = request.about.clone();
+        if may_lack_writes {
+            about.labels.insert(MAY_LACK_WRITES.to_owned(), "to files that were open".to_owned());
+        }
+        if let Some(before) = &*last
+            && !frozen.follows(&before.standing, &request.exclusions).await?
+        {
+            *last = None;
+        }
         let standing = last.as_ref().map(|last| &last.standing);
         let ChangesSince { changes, files, bytes, taken } =
             frozen.since(standing, &request.exclusions, &self.runtime).await?;
@@ -104,7 +118,7 @@ impl Mount {
         let wanted = commit::Request {
             lineage: request.lineage.clone(),
             path: self.info.mountpoint.clone(),
-            about: request.about.clone(),
+            about,
             threads: request.threads,
             examined: Examined::default(),
             hold_back: None,
@@ -146,17 +160,17 @@ impl Mount {
         };
         drop(frozen);
         self.fs.reclaim();
-        Ok(TakenCheckpoint { report, frozen_for, last_event })
+        Ok(TakenCheckpoint { report, frozen_for, last_event, may_lack_writes })
     }
 
-    /// Ends the epoch at once. Says how long changes were held up.
-    async fn freeze_now(self: &Arc<Self>) -> Result<(FrozenNodes, Duration)> {
+    /// Ends the epoch at once. Says how long changes were held up, and whether the kernel had handed over what it kept.
+    async fn freeze_now(self: &Arc<Self>) -> Result<(FrozenNodes, Duration, WrittenOut)> {
         let mount = Arc::clone(self);
         let freezing = tokio::task::spawn_blocking(move || {
-            let _ = mount.write_out()?;
+            let written_out = mount.write_out()?;
             let closed = mount.fs.close_at_once();
             let frozen = mount.fs.freeze(&closed)?;
-            Ok((frozen, closed.held_up_for()))
+            Ok((frozen, closed.held_up_for(), written_out))
         });
         freezing.await.unwrap_or_else(|error| Err(Error::Internal { what: error.to_string() }))
     }

@@ -147,8 +147,7 @@ impl Mount {
         self.begin(&mut base, &request).await?;
         let (_frozen, changed, examined, mut frozen_for, written_out) =
             self.freeze(&request, base.clone()).await?;
-        // Without that, the kernel keeps pages of mappings alone, which nobody has written.
-        let may_lack_writes = written_out == WrittenOut::Some && self.writeback.load(Ordering::Acquire);
+        let may_lack_writes = self.may_lack_writes(written_out);
         let FrozenChanges { changes, files, taken, .. } = changed;
         let epoch = taken.epoch;
         let same = matches!(request.to, CommitTarget::Own);
@@ -156,13 +155,16 @@ impl Mount {
             CommitTarget::Aside(aside) => Some(aside.clone()),
             CommitTarget::Own | CommitTarget::Other { .. } => None,
         };
+        let mut _room = None;
         if same {
-            let numbers = Arc::clone(&taken.numbers);
+            let (taken, may_wait) = (taken.clone(), request.moment == Moment::Now);
             let keep = move |mount: &Self| {
-                mount.fs.copy_up_others(&numbers, &mount.runtime);
-                Ok(())
+                // A session that is about to end is worth more in the store than refused here.
+                let room = may_wait.then(|| mount.fs.set_room_aside(&mount.session, &taken)).transpose()?;
+                mount.fs.copy_up_others(&taken.numbers, &mount.runtime);
+                Ok(room)
             };
-            self.journal(keep).await?;
+            _room = self.journal(keep).await?;
         }
         let files: Arc<dyn Files + Send> = files;
         let as_base = |OpenedTree { record, tree }| Base { record, tree };

@@ -18,6 +18,7 @@ use std::{
     },
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
+    sync::atomic::Ordering,
     thread,
     time::{Duration, Instant},
 };
@@ -29,13 +30,18 @@ use rustix::{
 use store::{Error, Result, format::tree::TreePath, tree::root_dir::RootDir};
 
 use super::{Mount, kernel::MAGIC};
+use crate::overlay::node::Ino;
 
 /// The one argument with which the program serves as such a process.
 pub const VERB: &str = "write-out-mappings";
 /// The code with which it ends if it had to leave files out.
 pub const LEFT_OUT: u8 = 3;
+/// The code with which it ends if files were not where they should be, and it has left no other out.
+pub const MOVED: u8 = 4;
 /// How long it may take. A commit goes on without what is not written out by then.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How often it is tried with files that have got other names meanwhile.
+const ROUNDS: usize = 3;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Whether the kernel has handed over what it had kept when it was asked to.
@@ -43,20 +49,37 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 pub enum WrittenOut {
     /// All of it.
     All,
+    /// Not of files that had other names by then. Whoever knows the new ones may ask again.
+    Moved,
     /// Not of some files, or not yet.
     Some,
 }
 
 impl Mount {
+    /// Whether what is taken now may lack something that a program has written before.
+    pub(super) fn may_lack_writes(&self, written_out: WrittenOut) -> bool {
+        // Without writeback, the kernel keeps pages of mappings alone, which nobody has written.
+        written_out == WrittenOut::Some && self.writeback.load(Ordering::Acquire)
+    }
+
     /// Has every file that is open for writing written out. Blocks; changes must not be held up.
     pub fn write_out(&self) -> Result<WrittenOut> {
-        let files = self.fs.open_for_writing();
-        if files.is_empty() {
-            return Ok(WrittenOut::All);
+        for _ in 0..ROUNDS {
+            let files = self.fs.open_for_writing();
+            let done = if files.is_empty() { WrittenOut::All } else { self.write_out_at(&files)? };
+            if done != WrittenOut::Moved {
+                return Ok(done);
+            }
         }
+        tracing::warn!("open files that get other names all the time were not written out");
+        Ok(WrittenOut::Some)
+    }
+
+    /// Has the files with these names written out.
+    fn write_out_at(&self, files: &[(Ino, TreePath)]) -> Result<WrittenOut> {
         let mountpoint = &self.info.mountpoint;
         let failed = |error| Error::io("cannot have mapped files written out on", mountpoint, error);
-        let ended = order(mountpoint, &files)
+        let ended = order(mountpoint, files)
             .and_then(|order| {
                 let mut command = Command::new("/proc/self/exe");
                 command.arg0("pstore").arg(VERB).env_clear().current_dir("/");
@@ -68,6 +91,7 @@ impl Mount {
         match ended {
             Some(ended) if ended.success() => Ok(WrittenOut::All),
             Some(ended) if ended.code() == Some(LEFT_OUT.into()) => Ok(WrittenOut::Some),
+            Some(ended) if ended.code() == Some(MOVED.into()) => Ok(WrittenOut::Moved),
             Some(ended) => Err(failed(io::Error::other(format!("the process for it ended with {ended}")))),
             None => {
                 tracing::warn!("open files were not written out within {} s", PATIENCE.as_secs());
@@ -92,20 +116,21 @@ fn ended(child: &mut Child, patience: Duration) -> io::Result<Option<ExitStatus>
     }
 }
 
-/// The mountpoint and the names below it, all there from the beginning, so that nobody waits for them to be read.
-fn order(mountpoint: &Path, files: &[TreePath]) -> io::Result<File> {
+/// The mountpoint, and the numbers and names of files below it, all there from the beginning, so that nobody waits for them
+/// to be read.
+fn order(mountpoint: &Path, files: &[(Ino, TreePath)]) -> io::Result<File> {
     let mut order = File::from(memfd_create("files", MemfdFlags::CLOEXEC)?);
-    let names = files.iter().map(TreePath::as_bytes);
-    for name in std::iter::once(mountpoint.as_os_str().as_bytes()).chain(names) {
-        order.write_all(name)?;
-        order.write_all(&[0])?;
+    order.write_all(mountpoint.as_os_str().as_bytes())?;
+    for (ino, name) in files {
+        write!(order, "\0{}/", ino.0)?;
+        order.write_all(name.as_bytes())?;
     }
     order.rewind()?;
     Ok(order)
 }
 
-/// Serves as the process that writes out files. It reads the name of the mountpoint, and the names of the files below
-/// it, each with a zero byte behind it. What it cannot open is told on stderr and left out.
+/// Serves as the process that writes out files. It reads the name of the mountpoint, and the files below it, each with a zero
+/// byte before it: its number, a slash, and its name. What it cannot open is told on stderr and left out.
 pub fn serve(mut names: impl Read) -> io::Result<WrittenOut> {
     let mut read = Vec::new();
     names.read_to_end(&mut read)?;
@@ -116,24 +141,35 @@ pub fn serve(mut names: impl Read) -> io::Result<WrittenOut> {
     if fstatfs(root.fd())?.f_type as u32 != MAGIC {
         return Err(io::Error::other("something else is mounted there by now"));
     }
-    for name in names {
-        if let Err(error) = write_out(&root, name) {
-            let name = String::from_utf8_lossy(name);
-            eprintln!("pstore: cannot have {name:?} written out: {error}");
-            done = WrittenOut::Some;
+    for file in names {
+        let mut parts = file.splitn(2, |byte| *byte == b'/');
+        let number = parts.next().and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        let (Some(number), Some(name)) = (number, parts.next()) else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        match write_out(&root, number, name) {
+            Ok(true) => {}
+            Ok(false) if done == WrittenOut::All => done = WrittenOut::Moved,
+            Ok(false) => {}
+            Err(error) => {
+                let name = String::from_utf8_lossy(name);
+                eprintln!("pstore: cannot have {name:?} written out: {error}");
+                done = WrittenOut::Some;
+            }
         }
     }
     Ok(done)
 }
 
-fn write_out(root: &RootDir, name: &[u8]) -> io::Result<()> {
+/// Says whether the file was there.
+fn write_out(root: &RootDir, number: u64, name: &[u8]) -> io::Result<bool> {
     let found = match root.open_at(name, OFlags::PATH, Mode::empty()) {
-        // It is gone, or another by now.
-        Err(error) if is_gone(&error) => return Ok(()),
+        Err(error) if is_gone(&error) => return Ok(false),
         found => found?,
     };
-    if FileType::from_raw_mode(fstat(&found)?.st_mode) != FileType::RegularFile {
-        return Ok(());
+    let stat = fstat(&found)?;
+    if stat.st_ino != number || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Ok(false);
     }
     // The file that was looked at, whatever its name leads to by now.
     let same = format!("/proc/self/fd/{}", found.as_fd().as_raw_fd());
@@ -145,7 +181,7 @@ fn write_out(root: &RootDir, name: &[u8]) -> io::Result<()> {
         Err(Errno::ACCESS) => fdatasync(opened(OFlags::RDONLY)?)?,
         Err(errno) => return Err(errno.into()),
     }
-    Ok(())
+    Ok(true)
 }
 
 fn is_gone(error: &io::Error) -> bool {
@@ -181,7 +217,7 @@ mod tests {
     fn a_directory_that_is_no_mount_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("file"), "text").unwrap();
-        let names = [folder.path().as_os_str().as_bytes(), b"\0file\0"].concat();
+        let names = [folder.path().as_os_str().as_bytes(), b"\02/file"].concat();
         serve(&names[..]).unwrap_err();
     }
 

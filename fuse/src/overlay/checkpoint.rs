@@ -96,6 +96,17 @@ impl Checkpoint {
         Self { below, epoch, next, numbers, nodes: saved_nodes, has_whole_directories: false }
     }
 
+    /// How long it is where a snapshot is below that was made of `nodes` and has these `numbers`: the nodes that the snapshot
+    /// does not have are still in it.
+    pub fn length_above(nodes: &Nodes, numbers: &Numbers, below: Option<Below>) -> u64 {
+        let others =
+            nodes.table.iter().filter(|(ino, node)| node.names > 0 && numbers.ordinal(*ino).is_none());
+        let others = others.map(|(ino, node)| (ino, saved(node.clone()))).collect();
+        let (epoch, next, numbers) = (nodes.table.epoch, nodes.table.next_ino(), Some(numbers.clone()));
+        let above = Self { below, epoch, next, numbers, nodes: others, has_whole_directories: false };
+        above.encode().len() as u64
+    }
+
     /// How many changed bytes the nodes hold.
     pub fn data_bytes(&self) -> u64 {
         self.nodes.iter().filter_map(|(_, saved)| saved.node.file()).map(|file| file.spans.data_bytes()).sum()

@@ -14,7 +14,7 @@ use std::{
     fs::{self, File},
     io::{self, BufWriter, Write},
     os::unix::fs::FileExt,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -70,15 +70,11 @@ impl Journal {
 
     /// Makes a journal that takes the place of the one at `path`, once all of it is on disk and
     /// can be read back: until the rename nothing has happened to that one. What the directory
-    /// says is for the caller to make durable.
+    /// says is for the caller to make durable. It takes the [room](super::journal_room) that was set aside for it.
     pub fn replace(path: &Path, base: &[u8], changes: &[Change]) -> io::Result<Self> {
-        let aside = path.with_extension("new");
-        let remove = || match fs::remove_file(&aside) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        };
-        remove()?;
-        let replaced = Self::create(&aside, base, changes).and_then(|journal| {
+        let aside = aside(path);
+        let replaced = made_aside(&aside).and_then(|file| {
+            let journal = Self::write_in_parts(file, base, PART, changes)?;
             let found = Self::read(&aside)?;
             let same = found.base == base && found.changes.iter().map(|(_, change)| change).eq(changes);
             if !same || Checkpoint::decode(base).is_err() {
@@ -89,13 +85,17 @@ impl Journal {
         });
         if replaced.is_err() {
             // On a full disk it has what room there was.
-            let _ = remove();
+            let _ = fs::remove_file(&aside);
         }
         replaced
     }
 
     fn create_in_parts(path: &Path, base: &[u8], part: usize, changes: &[Change]) -> io::Result<Self> {
         let file = File::options().read(true).write(true).create_new(true).open(path)?;
+        Self::write_in_parts(file, base, part, changes)
+    }
+
+    fn write_in_parts(file: File, base: &[u8], part: usize, changes: &[Change]) -> io::Result<Self> {
         let mut out = BufWriter::new(&file);
         out.write_all(MAGIC)?;
         let mut len = MAGIC.len() as u64;
@@ -229,6 +229,21 @@ impl Journal {
     pub fn stays_long(&mut self) {
         self.enough = self.enough.max(self.len + LONG);
     }
+}
+
+/// Where a journal is written that takes the place of the one at `path`.
+pub(super) fn aside(path: &Path) -> PathBuf {
+    path.with_extension("new")
+}
+
+/// The file there, empty.
+fn made_aside(aside: &Path) -> io::Result<File> {
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(aside)?;
+    // One that is empty may have room, which a truncation would give back.
+    if file.metadata()?.len() > 0 {
+        file.set_len(0)?;
+    }
+    Ok(file)
 }
 
 /// What comes before a payload. One that no reader would take is refused here.

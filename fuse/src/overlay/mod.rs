@@ -13,6 +13,7 @@ pub mod chronicle;
 pub mod collect;
 pub mod inode_table;
 pub mod journal;
+pub mod journal_room;
 pub mod node;
 pub mod nodes;
 pub mod numbers;

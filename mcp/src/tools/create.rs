@@ -2,7 +2,7 @@
 
 use engine::{
     failure::Failure,
-    workspace::{CheckpointRequest, CheckpointResult, Method, Origin, Trigger},
+    workspace::{CheckpointFields, CheckpointRequest, CheckpointResult, Method, Origin, Trigger},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,9 +44,6 @@ struct Output {
     method: Method,
     /// How long it took.
     elapsed_ms: u64,
-    /// What is wrong, though it was taken.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    warning: Option<String>,
 }
 
 pub(super) fn tool() -> Tool {
@@ -103,12 +100,12 @@ async fn run(call: Call, input: Input) -> Result<Output, Failure> {
     };
     Ok(Output {
         outcome: taken.outcome,
-        checkpoint: fields.into(),
+        // Of one that stands for it, because nothing has changed, there may be another.
+        checkpoint: CheckpointFields { warning: taken.warning.or(fields.warning), ..fields }.into(),
         free_slots: known.manual_max.saturating_sub(used + 1),
         read_files: taken.read_files,
         stored_bytes: taken.stored_bytes,
         method: taken.method,
         elapsed_ms: taken.elapsed_ms,
-        warning: taken.warning,
     })
 }

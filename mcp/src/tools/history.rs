@@ -11,7 +11,7 @@ use store::ErrorKind;
 use crate::{
     call::Call,
     checkpoint,
-    page::{self, Page},
+    page::{self, Page, shortened},
     tool::{Effect, Tool},
 };
 
@@ -74,6 +74,9 @@ struct Version {
     /// Its size.
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
+    /// What was wrong when the checkpoint was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
 }
 
 impl From<PathVersion> for Version {
@@ -82,6 +85,7 @@ impl From<PathVersion> for Version {
             checkpoint: checkpoint.as_ref().map_or_else(|| "now".to_owned(), checkpoint::id),
             name: checkpoint.as_ref().and_then(|fields| fields.name.clone()),
             trigger: checkpoint.as_ref().map(|fields| fields.trigger.word()),
+            warning: checkpoint.as_ref().and_then(|fields| fields.warning.as_deref()).map(shortened),
             timestamp: checkpoint.map(|fields| fields.timestamp),
             state,
             kind,

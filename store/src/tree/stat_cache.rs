@@ -32,7 +32,7 @@ use crate::{
     id::SnapshotId,
 };
 
-const PREFIX: &[u8] = b"pstore/stat/4\n";
+const PREFIX: &[u8] = b"pstore/stat/5\n";
 /// A block ends with the entry that makes it so long.
 const BLOCK_BYTES: usize = 256 << 10;
 /// A block that is shorter is written anew with the next entries, so that blocks stay few.
@@ -57,8 +57,8 @@ pub(crate) struct Known {
 pub(crate) enum KnownEntry {
     /// A regular file. As long as it has this state, it has this content.
     File(KnownFile),
-    /// A regular file of which nobody can tell whether it has changed.
-    UnsureFile,
+    /// A regular file as it was captured. Nobody can tell by its state whether it has changed since.
+    UnsureFile(KnownFile),
     /// Anything else, encoded.
     Other(Vec<u8>),
 }
@@ -76,10 +76,27 @@ impl Known {
     /// The file, if it is known to be the one with this state. Its rights are looked at too: they may have changed
     /// after they were looked at, and before its state was.
     pub fn file(&mut self, state: &FileState, meta: &Meta) -> Option<&mut KnownFile> {
+        match self.is_unsure() {
+            true => None,
+            false => self.as_captured(state, meta),
+        }
+    }
+
+    /// The file as it was captured, if it has this state still; it may have changed all the same.
+    pub fn as_captured(&mut self, state: &FileState, meta: &Meta) -> Option<&mut KnownFile> {
         match &mut self.what {
-            KnownEntry::File(file) if file.state == *state && file.rights == rights(meta) => Some(file),
+            KnownEntry::File(file) | KnownEntry::UnsureFile(file)
+                if file.state == *state && file.rights == rights(meta) =>
+            {
+                Some(file)
+            }
             _ => None,
         }
+    }
+
+    /// Whether it is a file that may have changed though its state has not.
+    pub fn is_unsure(&self) -> bool {
+        matches!(self.what, KnownEntry::UnsureFile(_))
     }
 }
 
@@ -112,27 +129,33 @@ impl<W: Write> StatCacheWriter<W> {
         meta: &Meta,
         extents: &[Extent],
     ) -> io::Result<()> {
-        self.put_file(path, state, (rights(meta), &meta.xattrs), extents)
+        self.put_file((path, FILE), state, (rights(meta), &meta.xattrs), extents)
+    }
+
+    /// The same of a file whose state tells nothing.
+    pub fn push_unsure_file(
+        &mut self,
+        path: &[u8],
+        state: &FileState,
+        meta: &Meta,
+        extents: &[Extent],
+    ) -> io::Result<()> {
+        self.put_file((path, UNSURE_FILE), state, (rights(meta), &meta.xattrs), extents)
     }
 
     fn put_file(
         &mut self,
-        path: &[u8],
+        (path, tag): (&[u8], u8),
         state: &FileState,
         (rights, xattrs): ([u32; 3], &Xattrs),
         extents: &[Extent],
     ) -> io::Result<()> {
-        self.push(path, FILE, |block| {
+        self.push(path, tag, |block| {
             put_state(block, state);
             rights.into_iter().for_each(|number| block.put_varint(number.into()));
             put_xattrs(block, xattrs);
             put_extents(block, extents);
         })
-    }
-
-    /// Adds a file whose state tells nothing.
-    pub fn push_unsure_file(&mut self, path: &[u8]) -> io::Result<()> {
-        self.push(path, UNSURE_FILE, |_| {})
     }
 
     /// Adds an entry that is no regular file.
@@ -143,11 +166,12 @@ impl<W: Write> StatCacheWriter<W> {
     }
 
     fn push_known(&mut self, known: &Known) -> io::Result<()> {
+        let tag = if known.is_unsure() { UNSURE_FILE } else { FILE };
         match &known.what {
-            KnownEntry::File(KnownFile { state, rights, xattrs, extents }) => {
-                self.put_file(&known.path, state, (*rights, xattrs), extents)
+            KnownEntry::File(KnownFile { state, rights, xattrs, extents })
+            | KnownEntry::UnsureFile(KnownFile { state, rights, xattrs, extents }) => {
+                self.put_file((&known.path, tag), state, (*rights, xattrs), extents)
             }
-            KnownEntry::UnsureFile => self.push_unsure_file(&known.path),
             KnownEntry::Other(encoded) => self.push(&known.path, OTHER, |block| block.put_bytes(encoded)),
         }
     }
@@ -334,16 +358,16 @@ impl<R: Read> StatCacheReader<R> {
             return Err(FormatError::malformed("file states out of order"));
         }
         let what = match reader.u8()? {
-            FILE => {
+            tag @ (FILE | UNSURE_FILE) => {
                 let state = read_state(&mut reader)?;
                 let mut rights = [0; 3];
                 for number in &mut rights {
                     *number = reader.bounded(u32::MAX.into(), "a number")? as u32;
                 }
                 let xattrs = read_xattrs(&mut reader)?;
-                KnownEntry::File(KnownFile { state, rights, xattrs, extents: read_extents(&mut reader)? })
+                let file = KnownFile { state, rights, xattrs, extents: read_extents(&mut reader)? };
+                if tag == FILE { KnownEntry::File(file) } else { KnownEntry::UnsureFile(file) }
             }
-            UNSURE_FILE => KnownEntry::UnsureFile,
             OTHER => KnownEntry::Other(reader.bytes(MAX_OTHER_BYTES, "an entry")?.to_vec()),
             _ => return Err(FormatError::malformed("an unknown kind of file state")),
         };

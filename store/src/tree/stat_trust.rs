@@ -14,6 +14,10 @@
 //! 5. on the directory's own, local file system, which tells of writes through mappings
 //!    (tmpfs does not).
 //!
+//! `/proc` names a mapped file by its number and by the device of its file system. On btrfs, `stat` gives another device, that of the
+//! subvolume. There a file counts as mapped if any file with its number is, wherever that lies. On overlayfs the number may
+//! be another as well, so nothing is known there.
+//!
 //! A process of another user, which an unprivileged pstore may not look at, is taken not
 //! to write here.
 
@@ -45,6 +49,8 @@ pub(crate) const FLUSH_ONE_BY_ONE: usize = 8;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Writers {
     inodes: HashSet<(u64, u64)>,
+    /// The numbers of those that are mapped.
+    mapped: HashSet<u64>,
     /// `/proc` is not there to be looked at.
     incomplete: bool,
 }
@@ -68,6 +74,11 @@ impl Writers {
         self.incomplete || self.inodes.contains(&(state.device, state.inode))
     }
 
+    /// Whether a file with this number is mapped, on whichever device.
+    fn has_mapped(&self, number: u64) -> bool {
+        self.mapped.contains(&number)
+    }
+
     fn look_at(&mut self, process: &Path) {
         // A process that has ended meanwhile, or a kernel thread, has nothing open.
         if let Ok(handles) = fs::read_dir(process.join("fd")) {
@@ -82,7 +93,10 @@ impl Writers {
             }
         }
         if let Ok(maps) = fs::read_to_string(process.join("maps")) {
-            self.inodes.extend(maps.lines().filter_map(written_mapping));
+            for (device, number) in maps.lines().filter_map(written_mapping) {
+                self.inodes.insert((device, number));
+                self.mapped.insert(number);
+            }
         }
     }
 }
@@ -151,7 +165,18 @@ fn folders(files: &[TreePath]) -> BTreeSet<&[u8]> {
 pub(crate) struct StatTrust {
     device: u64,
     now: Option<Time>,
+    /// How `/proc` names mapped files there, if it is a file system that is trusted.
+    naming: Option<Naming>,
     writers: Writers,
+}
+
+/// How `/proc` names mapped files of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Naming {
+    /// By the device and the number that `stat` gives.
+    AsStat,
+    /// By the number that `stat` gives, and another device.
+    OtherDevice,
 }
 
 impl StatTrust {
@@ -180,21 +205,24 @@ impl StatTrust {
 
     fn new(root: &RootDir, writers: Writers) -> Self {
         let device = fstat(root.fd()).ok().map(|stat| stat.st_dev);
-        let now = device.filter(|_| is_local(root)).and_then(|_| file_system_now(root));
-        Self { device: device.unwrap_or_default(), now, writers }
+        let naming = naming(root);
+        let now = device.filter(|_| naming.is_some()).and_then(|_| file_system_now(root));
+        Self { device: device.unwrap_or_default(), now, naming, writers }
     }
 
     /// Whether the state taken before reading, after flushing, may stand for the content.
     pub fn allows(&self, state: &FileState) -> bool {
         let Some(now) = self.now else { return false };
         let settled = Time { seconds: now.seconds - SETTLED.as_secs() as i64, ..now };
-        state.device == self.device && state.ctime <= settled && !self.writers.has(state)
+        let is_mapped = self.naming == Some(Naming::OtherDevice) && self.writers.has_mapped(state.inode);
+        state.device == self.device && state.ctime <= settled && !is_mapped && !self.writers.has(state)
     }
 }
 
 impl Writers {
     pub fn and(mut self, other: Self) -> Self {
         self.inodes.extend(other.inodes);
+        self.mapped.extend(other.mapped);
         self.incomplete |= other.incomplete;
         self
     }
@@ -208,14 +236,18 @@ fn file_system_now(root: &RootDir) -> Option<Time> {
     Some(FileState::of(&fstat(fd).ok()?).mtime)
 }
 
-/// Whether the file system is on this host, so that nobody else writes to it unseen, and
-/// `/proc` names its mapped files by the device that `stat` gives (btrfs and overlayfs do not).
-fn is_local(root: &RootDir) -> bool {
+/// How `/proc` names mapped files of the directory's file system; `None` unless that is on this host, so that nobody else
+/// writes to it unseen, and tells of writes through mappings.
+fn naming(root: &RootDir) -> Option<Naming> {
     const EXT: i64 = 0xef53;
     const XFS: i64 = 0x5846_5342;
     const F2FS: i64 = 0xf2f5_2010;
-    let local = [EXT, XFS, F2FS];
-    fstatfs(root.fd()).is_ok_and(|stat| local.contains(&(stat.f_type & 0xffff_ffff)))
+    const BTRFS: i64 = 0x9123_683e;
+    match fstatfs(root.fd()).ok()?.f_type & 0xffff_ffff {
+        EXT | XFS | F2FS => Some(Naming::AsStat),
+        BTRFS => Some(Naming::OtherDevice),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -301,7 +333,7 @@ mod tests {
     #[test]
     fn other_hosts_file_systems_are_not_trusted() {
         let proc = RootDir::open(Path::new("/proc")).unwrap();
-        assert!(!is_local(&proc));
+        assert_eq!(naming(&proc), None);
         assert!(StatTrust::new(&proc, Writers::default()).now.is_none());
     }
 }

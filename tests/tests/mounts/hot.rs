@@ -13,7 +13,9 @@ use rusqlite::Connection;
 use serde_json::Value;
 use tests::{
     binary::assert_says,
+    disk::SmallDisk,
     mount_fixture::{ALICE, MountFixture, await_end},
+    tree::noise,
 };
 
 use super::sqlite::{Writer, assert_whole, make};
@@ -218,6 +220,68 @@ fn what_was_committed_beside_a_writer_survives_the_end_of_the_daemon_right_after
         assert_whole(&database, &[last]);
     }
     fixture.unmount(&["--commit"]);
+}
+
+/// A mount whose session lies on a disk of its own.
+fn on_a_small_disk() -> (MountFixture, SmallDisk) {
+    let (mut fixture, disk) = (MountFixture::hot(), SmallDisk::new(96 << 20));
+    let sessions = disk.path().join("sessions");
+    fixture.host = fixture.host.clone().with("PSTORE_SESSION_DIR", sessions.to_str().unwrap());
+    fixture.mount();
+    (fixture, disk)
+}
+
+#[test]
+fn a_commit_that_the_disk_of_the_session_has_no_room_for_is_refused_before_anything_is_stored() {
+    let (fixture, disk) = on_a_small_disk();
+    let path = fixture.mountpoint.join("file");
+    fs::write(&path, noise(300_000, 1)).unwrap();
+    let before = fixture.commit_hot()["record"].clone();
+    let mut open = fs::File::create(&path).unwrap();
+    open.write_all(&noise(300_000, 2)).unwrap();
+    disk.fill_but(0);
+    let refused = fixture.ask("commit", &["--mode", "hot"]);
+    assert_eq!(refused.code, Some(6), "{refused:#?}");
+    let error = &refused.document["error"];
+    assert!(error["message"].as_str().unwrap().contains("No space left"), "{refused:#?}");
+    assert!(error["hint"].as_str().unwrap().contains("make room"), "{refused:#?}");
+    assert_eq!(fixture.host.succeed(["show", ALICE])["record"], before);
+    assert!(fs::read(&path).unwrap() == noise(300_000, 2));
+
+    disk.relieve();
+    open.write_all(b"and more").unwrap();
+    assert_eq!(fixture.commit_hot()["pointer"], "flipped");
+    let (out, _) = restored(&fixture, "out");
+    assert!(fs::read(out.join("file")).unwrap() == [&noise(300_000, 2)[..], b"and more"].concat());
+    drop(open);
+    fixture.unmount(&[]);
+    fixture.host.verify(ALICE, &["--read-data"]);
+}
+
+#[test]
+fn a_disk_that_gets_full_while_a_commit_is_under_way_keeps_the_session_from_nothing() {
+    let (fixture, disk) = on_a_small_disk();
+    let path = fixture.mountpoint.join("large");
+    fs::write(&path, noise(32 << 20, 1)).unwrap();
+    let session = fs::read_dir(disk.path().join("sessions")).unwrap().next().unwrap().unwrap().path();
+    let mut committing =
+        fixture.host.start(["commit", fixture.mountpoint.to_str().unwrap(), "--mode", "hot"]);
+    let room = session.join("journal.new");
+    while committing.runs() && !room.exists() {
+        std::thread::yield_now();
+    }
+    assert!(room.exists(), "no room was set aside");
+    disk.fill_but(0);
+    let ended = committing.wait();
+    assert_eq!((ended.code, &ended.document["pointer"]), (Some(0), &"flipped".into()), "{ended:#?}");
+    let status = fixture.host.succeed(["mounts"])["mounts"][0].clone();
+    assert_eq!(status["dirty"], false, "{status:#}");
+    disk.relieve();
+    fs::write(&path, "small").unwrap();
+    fixture.commit_hot();
+    let (out, _) = restored(&fixture, "out");
+    assert_eq!(fs::read_to_string(out.join("large")).unwrap(), "small");
+    fixture.unmount(&[]);
 }
 
 #[test]

@@ -6,6 +6,11 @@ use std::{
     os::unix::fs::{FileExt, MetadataExt},
     path::Path,
     process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
 };
 
 use rustix::{fs::SeekFrom, process::Signal};
@@ -119,6 +124,48 @@ fn commits_have_what_the_kernel_keeps_of_open_files() {
     fixture.commit();
     assert_eq!(fs::read_to_string(restored(&fixture).join("open")).unwrap(), "one\ntwo\nthree\n");
     fixture.unmount(&[]);
+}
+
+/// Renames a file as often as it can until it is dropped.
+struct Renaming(Arc<AtomicBool>, Option<JoinHandle<()>>);
+
+impl Renaming {
+    fn start(folder: &Path) -> Self {
+        let (is_over, names) = (Arc::new(AtomicBool::new(false)), [folder.join("one"), folder.join("other")]);
+        let told = Arc::clone(&is_over);
+        let renaming = thread::spawn(move || {
+            while !told.load(Ordering::Relaxed) {
+                fs::rename(&names[0], &names[1]).unwrap();
+                fs::rename(&names[1], &names[0]).unwrap();
+            }
+        });
+        Self(is_over, Some(renaming))
+    }
+}
+
+impl Drop for Renaming {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        if let Some(renaming) = self.1.take() {
+            let _ = renaming.join();
+        }
+    }
+}
+
+#[test]
+fn a_file_that_gets_other_names_all_the_time_is_in_a_commit_or_the_commit_warns() {
+    const ROUNDS: u64 = 12;
+    let (fixture, _) = mounted();
+    let file = File::create(fixture.mountpoint.join("one")).unwrap();
+    let _renaming = Renaming::start(&fixture.mountpoint);
+    for round in 0..ROUNDS {
+        file.write_all_at(&noise(30_000, round), 0).unwrap();
+        let committed = fixture.commit_hot();
+        let target = restored(&fixture);
+        let stored = ["one", "other"].iter().find_map(|name| fs::read(target.join(name)).ok()).unwrap();
+        let is_warned = committed["warnings"].to_string().contains("the kernel keeps them");
+        assert!(is_warned || stored == noise(30_000, round), "round {round}");
+    }
 }
 
 #[test]

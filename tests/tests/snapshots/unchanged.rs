@@ -15,7 +15,8 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use store::{
     bucket::{Bucket, MemoryBucket, Recorder, Verb},
-    ops::write::snapshot::Outcome,
+    format::tree::TreePath,
+    ops::write::snapshot::{self, Outcome, SecondLook},
     tree::{
         root_dir::RootDir,
         stat_trust,
@@ -23,8 +24,9 @@ use store::{
     },
 };
 use tests::{
+    disk::SmallDisk,
     mount_fixture::MountFixture,
-    store_fixture::StoreFixture,
+    store_fixture::{StoreFixture, request},
     tree::{assert_same, noise, set_mtime},
 };
 
@@ -94,6 +96,33 @@ async fn a_file_that_has_not_settled_is_read_again() {
     store_fixture.snapshot(&source).await.unwrap();
     let second = store_fixture.snapshot(&source).await.unwrap();
     assert_eq!((second.outcome, second.read_files), (Outcome::Unchanged, 3));
+}
+
+/// What may have changed without a trace is read again by everybody but the second of two that follow one another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_look_reads_what_it_is_for_and_what_has_changed() {
+    let (dir, disk) = (tempfile::tempdir().unwrap(), SmallDisk::new(64 << 20));
+    // There no state tells whether content has changed.
+    let source = disk.path().join("source");
+    fill(&source);
+    let (store_fixture, _) = with_cache(dir.path()).await;
+    let first = store_fixture.snapshot(&source).await.unwrap();
+    let look = |after, path: &str| {
+        let paths = [TreePath::new(path).unwrap()].into();
+        let second_look = Some(SecondLook { after, paths });
+        snapshot::Request { second_look, ..request(&store_fixture.lineage, &source) }
+    };
+    let second = store_fixture.capture(&look(first.snapshot_id, "tiny")).await.unwrap();
+    assert_eq!((second.outcome, second.read_files, second.reused_files), (Outcome::Unchanged, 1, 2));
+    fs::write(source.join("Default/Cookies"), noise(60_000, 3)).unwrap();
+    let third = store_fixture.capture(&look(first.snapshot_id, "tiny")).await.unwrap();
+    assert_eq!((third.outcome, third.read_files, third.reused_files), (Outcome::Stored, 2, 1));
+    store_fixture.restore(&dir.path().join("out")).await.unwrap();
+    assert_same(&source, &dir.path().join("out"));
+    // What was remembered by another capture is not what was found just before.
+    let fourth = store_fixture.capture(&look(first.snapshot_id, "tiny")).await.unwrap();
+    assert_eq!((fourth.outcome, fourth.read_files), (Outcome::Unchanged, 3));
+    assert_eq!(store_fixture.snapshot(&source).await.unwrap().read_files, 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

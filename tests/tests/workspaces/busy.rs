@@ -2,15 +2,16 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{BufRead, BufReader, Write},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -75,15 +76,35 @@ fn a_log_that_grows_and_directories_that_come_and_go_keep_no_checkpoint_from_bei
         fs::write(folder.join("object"), round.to_string()).unwrap();
         fs::remove_dir_all(folder.parent().unwrap().parent().unwrap()).unwrap();
     });
-    let mut warned = 0;
+    let mut warned = Vec::new();
     for at in 0..4 {
         desk.write("src/main.py", &format!("version {at}"));
-        let taken = desk.run("checkpoint", &["--name", &format!("busy-{at}")]);
+        let name = format!("busy-{at}");
+        let taken = desk.run("checkpoint", &["--name", &name]);
         assert_eq!(taken["outcome"], "created", "{taken:#}");
-        warned += usize::from(warning(&taken).contains("has changed while"));
+        if warning(&taken).contains("has changed while") {
+            warned.push((name, taken["warning"].clone()));
+        }
     }
     // On a busy machine somebody may have paused just then.
-    assert!(warned > 0);
+    assert!(!warned.is_empty());
+    let listed = desk.run("workspace list", &[]);
+    let history = desk.run("workspace history", &["src/main.py"]);
+    let checkpoints = listed["checkpoints"].as_array().unwrap().iter();
+    let versions = history["versions"].as_array().unwrap().iter().map(|version| &version["checkpoint"]);
+    for told in [checkpoints.collect::<Vec<_>>(), versions.collect()] {
+        let told = told.into_iter().filter(|one| !one["warning"].is_null());
+        let mut told: Vec<_> =
+            told.map(|one| (one["name"].as_str().unwrap().to_owned(), one["warning"].clone())).collect();
+        told.sort_by(|(a, _), (b, _)| a.cmp(b));
+        assert_eq!(told, warned);
+    }
+    for text in [desk.text("workspace list", &[]), desk.text("workspace history", &["src/main.py"])] {
+        assert_eq!(text.matches("may be of different moments").count(), warned.len(), "{text}");
+    }
+    let name = format!("acme/agent-7@{}", warned[0].0);
+    let shown = desk.host.succeed(["show", &name, "--chrome-major", "65535"]);
+    assert!(shown["labels"]["changed-meanwhile"].is_string(), "{shown:#}");
     // The checkpoint before a revert can be taken, too.
     desk.run("workspace changes", &["--since", "busy-1"]);
     desk.run("workspace revert", &["src/main.py", "--to", "busy-2"]);
@@ -156,6 +177,45 @@ fn clones(make: &[&str], waits_for_writes: bool) {
     desk.run("workspace revert", &["file", "--to", "busy-4"]);
     assert_eq!(fs::read(desk.project.join("file")).unwrap().len(), SIZE);
     drop(disk);
+}
+
+/// Maps a file, and waits with the mapping alone.
+const MAPPING: &str = "import mmap, os, sys\n\
+    fd = os.open(sys.argv[1], os.O_RDWR); shared = mmap.mmap(fd, 4096); os.close(fd)\n\
+    shared[0:4] = b'page'; print(flush=True); sys.stdin.read()";
+
+/// On btrfs, mappings are of another device than files.
+#[test]
+fn on_btrfs_what_has_not_changed_is_not_read_again_but_for_files_that_somebody_has_mapped() {
+    const FILES: u64 = 30;
+    let mut desk = Desk::new();
+    let disk = Disk::new(desk.folder.path(), &["mkfs.btrfs", "-q"]);
+    desk.project = disk.0.join("project");
+    for at in 0..FILES {
+        desk.write(&format!("file-{at}"), &"x".repeat(4096));
+    }
+    let mut command = Command::new("python3");
+    command
+        .args(["-c", MAPPING])
+        .arg(desk.project.join("file-7"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut mapping = command.spawn().unwrap();
+    BufReader::new(mapping.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+    // A file that has just been changed may change once more at the same time.
+    let settle = || thread::sleep(Duration::from_millis(2500));
+    settle();
+    desk.start(&[]);
+    let read = |name: &str| desk.run("checkpoint", &["--name", name])["read_files"].as_u64().unwrap();
+    desk.write("file-3", "changed");
+    settle();
+    assert_eq!(read("first"), 2, "the one that was changed, and the one that is mapped");
+    assert_eq!(read("second"), 1, "the one that is mapped");
+    drop(mapping.stdin.take());
+    mapping.wait().unwrap();
+    settle();
+    assert_eq!(read("third"), 1, "nobody knew until now that it would be the same");
+    assert_eq!(read("fourth"), 0);
 }
 
 #[test]

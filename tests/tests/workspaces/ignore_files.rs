@@ -57,6 +57,65 @@ fn the_same_holds_on_a_mount() {
     play(&Desk::mounted("acme/base", 131));
 }
 
+/// How many files a checkpoint reads.
+fn read(desk: &Desk, name: &str) -> u64 {
+    desk.run("checkpoint", &["--name", name])["read_files"].as_u64().unwrap()
+}
+
+#[test]
+fn a_mount_goes_on_from_a_checkpoint_though_what_was_ignored_is_gone() {
+    let desk = Desk::mounted("acme/base", 131);
+    desk.write(".gitignore", "target/\n*.log\n");
+    for at in 0..20 {
+        desk.write(&format!("src/file-{at}"), &format!("{at}\n"));
+    }
+    desk.write("target/debug/x", "1");
+    desk.write("a.log", "1");
+    desk.start(&["--ignore-files"]);
+    fs::remove_dir_all(desk.project.join("target")).unwrap();
+    fs::remove_file(desk.project.join("a.log")).unwrap();
+    desk.write("src/file-3", "changed");
+    assert_eq!(read(&desk, "one"), 1);
+    desk.write("target/y", "2");
+    desk.write("src/file-4", "changed");
+    assert_eq!(read(&desk, "two"), 1);
+    let found = paths(&desk, "two");
+    assert!(!found.iter().any(|path| path.starts_with("target")), "{found:?}");
+    fs::remove_dir_all(desk.project.join("target")).unwrap();
+    desk.write("target", "a file, which is not ignored");
+    assert_eq!(read(&desk, "three"), 1);
+    assert!(paths(&desk, "three").iter().any(|path| path == "target"));
+}
+
+/// What is in it was never looked at since the mount began.
+#[test]
+fn what_was_ignored_is_stored_whole_where_it_is_moved_to_and_wanted() {
+    let desk = Desk::mounted("acme/base", 131);
+    desk.write(".gitignore", "target/\n");
+    for path in ["target/deep/er/x", "target/deep/y", "target/z", "src/file"] {
+        desk.write(path, path);
+    }
+    desk.run("commit", &[]);
+    desk.start(&["--ignore-files"]);
+    let rename = |from: &str, to: &str| fs::rename(desk.project.join(from), desk.project.join(to)).unwrap();
+    rename("target/deep", "src/deep");
+    desk.run("checkpoint", &["--name", "one"]);
+    rename("target", "kept");
+    desk.run("checkpoint", &["--name", "two"]);
+    for (name, expected) in
+        [("one", &["src/deep/er/x", "src/deep/y"][..]), ("two", &["kept/z", "src/deep/y"][..])]
+    {
+        let found = paths(&desk, name);
+        for path in expected {
+            assert!(found.iter().any(|found| found == path), "{path} in {found:?}");
+        }
+    }
+    fs::remove_dir_all(desk.project.join("src/deep")).unwrap();
+    desk.run("workspace revert", &["src/deep", "--to", "one"]);
+    assert_eq!(desk.read("src/deep/er/x"), "target/deep/er/x");
+    desk.host.verify("acme/agent-7", &["--chrome-major", "65535"]);
+}
+
 #[test]
 fn nothing_is_ignored_by_default() {
     let desk = Desk::new();

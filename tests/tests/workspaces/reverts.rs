@@ -2,17 +2,21 @@
 
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     process::Command,
     thread,
 };
 
 use rustix::{
-    fs::{CWD, FileType, Mode, mknodat},
+    fs::{
+        CWD, FileType, Mode,
+        inotify::{self, CreateFlags, WatchFlags},
+        mknodat,
+    },
     process::{Pid, Signal, kill_process},
 };
 use serde_json::Value;
-use tests::{binary::program, tree::noise};
+use tests::{binary::program, disk::SmallDisk, tree::noise};
 
 use crate::fixture::{Desk, tree, until};
 
@@ -146,6 +150,42 @@ fn what_is_written_while_a_revert_is_prepared_is_in_the_checkpoint_before_it() {
     assert_eq!(desk.read("notes"), "precious");
 }
 
+/// On a tmpfs no state of a file tells whether it has changed: a checkpoint reads every file.
+#[test]
+fn the_second_checkpoint_before_a_revert_reads_no_file_that_the_revert_does_not_touch() {
+    let (mut desk, disk) = (Desk::new(), SmallDisk::new(512 << 20));
+    desk.project = disk.path().join("project");
+    desk.write("other", "other");
+    fs::write(desk.project.join("large"), noise(96 << 20, 1)).unwrap();
+    desk.write("notes", "old");
+    desk.start(&[]);
+    fs::write(desk.project.join("large"), "gone").unwrap();
+    desk.write("notes", "new");
+    let project = desk.project.clone();
+    let watching = thread::spawn(move || {
+        let is_prepared = || {
+            let mut names = fs::read_dir(&project).unwrap().map(|entry| entry.unwrap().file_name());
+            names.any(|name| name.to_string_lossy().contains("pstore-revert"))
+        };
+        while !is_prepared() {
+            thread::yield_now();
+        }
+        let opened = inotify::init(CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&opened, project.join("other"), WatchFlags::OPEN).unwrap();
+        fs::write(project.join("notes"), "precious").unwrap();
+        opened
+    });
+    let done = desk.run("workspace revert", &["--all", "--to", "cp-0"]);
+    let opened = watching.join().unwrap();
+    let events = rustix::io::read(&opened, &mut [0_u8; 1024]);
+    assert_eq!(events, Err(rustix::io::Errno::AGAIN), "somebody has opened it");
+    assert_eq!((desk.read("notes").as_str(), desk.read("other").as_str()), ("old", "other"));
+    let before = done["before"]["checkpoint"].as_str().unwrap();
+    desk.run("workspace revert", &["--all", "--to", before]);
+    assert_eq!((desk.read("notes").as_str(), desk.read("other").as_str()), ("precious", "other"));
+    assert_eq!(desk.read("large"), "gone");
+}
+
 #[test]
 fn what_a_checkpoint_left_out_stays_though_nothing_ignores_it_any_more() {
     let desk = Desk::new();
@@ -161,6 +201,73 @@ fn what_a_checkpoint_left_out_stays_though_nothing_ignores_it_any_more() {
     assert_eq!((desk.read("main.rs").as_str(), desk.read(".gitignore").as_str()), ("1", "target/\n.env\n"));
     assert_eq!((desk.read("target/debug/x").as_str(), desk.read(".env").as_str()), ("1", "key"));
     assert!(!desk.project.join("later").exists());
+}
+
+/// What is ignored is in no checkpoint, so nothing takes its place: not in the middle of a revert, but before it.
+#[test]
+fn a_file_in_the_place_of_a_directory_with_ignored_files_is_refused_before_anything_is_changed() {
+    let desk = Desk::new();
+    desk.write(".gitignore", "*.log\n");
+    desk.write("build", "a file");
+    desk.write("main.rs", "1");
+    desk.start(&["--ignore-files"]);
+    fs::remove_file(desk.project.join("build")).unwrap();
+    desk.write("build/out.o", "x");
+    desk.write("build/it's deep/a.log", "precious");
+    desk.write("main.rs", "2");
+    let before = tree(&desk.project);
+    for words in [&["--all", "--to", "cp-0"][..], &["build", "--to", "cp-0"], &["--all", "--preview"]] {
+        let refused = desk.fail(5, "workspace revert", words);
+        let message = refused["message"].as_str().unwrap();
+        assert!(message.contains("build is a directory") && message.contains("deep/a.log"), "{refused:#}");
+        assert_eq!(tree(&desk.project), before);
+    }
+    let listed = desk.run("workspace list", &[]);
+    assert_eq!(listed["checkpoints"].as_array().unwrap().len(), 1, "{listed:#}");
+    let refused = desk.fail(5, "workspace revert", &["--all", "--to", "cp-0"]);
+    let command = refused["hint"].as_str().unwrap().split('`').nth(1).unwrap().to_owned();
+    assert!(Command::new("sh").args(["-ec", &command]).status().unwrap().success(), "{command}");
+    desk.run("workspace revert", &["--all", "--to", "cp-0"]);
+    assert_eq!((desk.read("build").as_str(), desk.read("main.rs").as_str()), ("a file", "1"));
+    let aside = desk.folder.path().join("build.aside/it's deep/a.log");
+    assert_eq!(fs::read_to_string(aside).unwrap(), "precious");
+}
+
+#[test]
+fn a_file_comes_back_under_all_names_that_it_has_in_the_checkpoint() {
+    let desk = Desk::new();
+    desk.write("a", "good");
+    desk.write("deep/file", "another");
+    for name in ["deep/b", "c"] {
+        fs::hard_link(desk.project.join("a"), desk.project.join(name)).unwrap();
+    }
+    desk.start(&[]);
+    let before = tree(&desk.project);
+    let is_one = |names: &[&str]| {
+        let number = |name: &&str| fs::metadata(desk.project.join(name)).unwrap().ino();
+        names.iter().all(|name| number(name) == number(&names[0]))
+    };
+    let replace = |name: &str, text: &str| {
+        desk.write("new", text);
+        fs::rename(desk.project.join("new"), desk.project.join(name)).unwrap();
+    };
+    // Who writes to the one writes to the others.
+    desk.write("a", "broken");
+    assert_eq!(desk.run("workspace revert", &["a"])["restored"], 3);
+    assert!(tree(&desk.project) == before && is_one(&["a", "c", "deep/b"]));
+    // As editors save.
+    replace("deep/b", "broken");
+    assert!(!is_one(&["a", "deep/b"]));
+    desk.run("workspace revert", &["deep", "--to", "cp-0"]);
+    assert!(tree(&desk.project) == before && is_one(&["a", "c", "deep/b"]));
+    // One that has become a file of its own stays what it is.
+    replace("c", "mine");
+    fs::remove_file(desk.project.join("a")).unwrap();
+    desk.run("workspace revert", &["a", "--to", "cp-0"]);
+    assert_eq!((desk.read("a").as_str(), desk.read("c").as_str()), ("good", "mine"));
+    assert!(is_one(&["a", "deep/b"]));
+    desk.run("workspace revert", &["--all", "--to", "cp-0"]);
+    assert!(tree(&desk.project) == before && is_one(&["a", "c", "deep/b"]));
 }
 
 #[test]

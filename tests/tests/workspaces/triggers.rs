@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::TcpListener,
     path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -12,7 +13,10 @@ use rustix::{
     process::{Signal, kill_process},
 };
 use serde_json::{Value, json};
-use tests::binary::{Ended, Host, Running, program};
+use tests::{
+    binary::{Ended, Host, Running, program},
+    server::SeaweedFs,
+};
 
 use crate::fixture::{Desk, until};
 
@@ -23,7 +27,8 @@ const TRIGGER: [&str; 2] = ["--trigger", "before_action"];
 fn ended(mut running: Running) -> Ended {
     let began = Instant::now();
     while running.runs() {
-        if began.elapsed() > Duration::from_secs(60) {
+        // Somebody who waits for a lock does so for half a minute, and for a store for longer.
+        if began.elapsed() > Duration::from_secs(25) {
             let _ = running.kill();
             panic!("it waits for ever");
         }
@@ -94,6 +99,45 @@ fn somebody_who_changes_the_workspace_keeps_no_trigger_waiting() {
     drop(lock);
     desk.write("file", "2");
     assert_eq!(desk.run("checkpoint", &TRIGGER)["outcome"], "created");
+}
+
+#[test]
+fn somebody_elses_lock_of_the_lineage_keeps_no_trigger_waiting() {
+    for of_mount in [false, true] {
+        let desk = match of_mount {
+            true => Desk::mounted("acme/base", 131),
+            false => Desk::new(),
+        };
+        desk.write("file", "1");
+        desk.start(&[]);
+        let of_lineage = ["acme/agent-7", "--chrome-major", "65535"];
+        let acquire = [&["lock", "acquire"], &of_lineage[..], &["--run-id", "the-upgrade"]].concat();
+        let held = desk.host.succeed(acquire);
+        desk.write("file", "2");
+        failed(&desk.host, &desk, "the-upgrade");
+        let status = desk.run("workspace status", &[]);
+        assert_eq!(status["failed_checkpoints"], 1, "{status:#}");
+        let token = held["token"].as_str().unwrap();
+        desk.host.succeed([&["lock", "release"], &of_lineage[..], &["--token", token]].concat());
+        desk.run("checkpoint", &["--name", "after"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_does_not_answer_keeps_no_trigger_waiting() {
+    let server = SeaweedFs::shared().await;
+    let mut desk = Desk::new();
+    desk.host = Host::s3(&desk.folder.path().join("home"), &server.config());
+    desk.write("file", "1");
+    desk.start(&[]);
+    desk.write("file", "2");
+    // It takes connections, and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    failed(&desk.host.clone().with("PSTORE_S3_ENDPOINT", &endpoint), &desk, "has not answered");
+    let status = desk.run("workspace status", &[]);
+    assert_eq!(status["failed_checkpoints"], 1, "{status:#}");
+    desk.run("checkpoint", &["--name", "after"]);
 }
 
 #[test]

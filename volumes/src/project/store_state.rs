@@ -64,6 +64,7 @@ pub async fn store(
         max_bytes: None,
         quota_bytes: settings.quota_bytes,
         rescan: true,
+        second_look: None,
         index_budget: INDEX_BUDGET_BYTES,
         threads: threads(),
         actor,

@@ -29,6 +29,8 @@ use crate::{
 };
 
 const BUFFER_BYTES: usize = 64 << 10;
+/// Of what waits when events were dropped, so many buffers are passed over: somebody may write faster than we read.
+const MOST_PASSED_OVER: usize = 1000;
 
 /// What a kernel event says, without its buffer.
 struct KernelEvent {
@@ -99,11 +101,32 @@ impl InotifyWatch {
             if seen.is_empty() {
                 break;
             }
-            for one in seen {
-                self.understand(&one, &mut events);
-            }
+            self.understand_all(&seen, &mut events);
         }
         self.db.add(&self.in_one(events))
+    }
+
+    fn understand_all(&mut self, seen: &[KernelEvent], events: &mut Vec<(FileAction, Vec<u8>)>) {
+        for one in seen {
+            if one.flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+                return self.begin_anew();
+            }
+            self.understand(one, events);
+        }
+    }
+
+    /// The kernel has dropped events: looks at everything again. What has waited until now may be older than what is found,
+    /// and what would complete it may be missing, so it is passed over.
+    fn begin_anew(&mut self) {
+        tracing::info!("too much happened at once; the next checkpoint finds what was not seen");
+        for _ in 0..MOST_PASSED_OVER {
+            if self.read().is_empty() {
+                break;
+            }
+        }
+        self.folders.clear();
+        self.files.clear();
+        self.look_into(Vec::new(), &mut None);
     }
 
     /// What the kernel has waiting, up to a bufferful.
@@ -128,13 +151,6 @@ impl InotifyWatch {
     }
 
     fn understand(&mut self, seen: &KernelEvent, events: &mut Vec<(FileAction, Vec<u8>)>) {
-        if seen.flags.contains(ReadFlags::QUEUE_OVERFLOW) {
-            tracing::info!("too much happened at once; the next checkpoint finds what was not seen");
-            self.folders.clear();
-            self.files.clear();
-            self.look_into(Vec::new(), &mut None);
-            return;
-        }
         if seen.flags.contains(ReadFlags::IGNORED) {
             self.folders.remove(&seen.watch);
             return;
@@ -156,7 +172,11 @@ impl InotifyWatch {
         let goes = seen.flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM);
         match (is_folder, appears, goes) {
             (true, true, _) => self.look_into(path, &mut Some(events)),
-            (true, _, true) => self.forget(&path, events),
+            (true, _, true) => {
+                self.forget(&path, events);
+                // It may be there again, and may have been looked into already: that watch has gone with the old one.
+                self.look_into(path, &mut Some(events));
+            }
             (false, true, _) => {
                 let action = match self.files.insert(path.clone()) {
                     true => FileAction::Created,
@@ -308,5 +328,82 @@ impl InotifyWatch {
         let stat = fstat(found).ok()?;
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         is_file.then(|| stat.st_size.max(0) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    struct Scene {
+        folder: tempfile::TempDir,
+        watch: InotifyWatch,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir_all(folder.path().join("workspace/folder/inner")).unwrap();
+            let db = SessionDb::open(&folder.path().join("session.db")).unwrap();
+            let watch = InotifyWatch::open(&folder.path().join("workspace"), db).unwrap();
+            Self { folder, watch }
+        }
+
+        fn path(&self, below: &str) -> std::path::PathBuf {
+            self.folder.path().join("workspace").join(below)
+        }
+
+        /// What the kernel says of the directory at the top.
+        fn said(&self, flags: ReadFlags, name: &str) -> KernelEvent {
+            let top = self.watch.folders.iter().find(|(_, path)| path.is_empty());
+            KernelEvent { watch: *top.unwrap().0, flags: flags | ReadFlags::ISDIR, name: name.into() }
+        }
+
+        fn is_told(&mut self, path: &str) -> bool {
+            self.watch.drain().unwrap();
+            let events = self.watch.db.events((0, i64::MAX as u64), 1000).unwrap();
+            events.iter().any(|event| event.path == path)
+        }
+    }
+
+    #[test]
+    fn a_folder_that_was_removed_and_made_again_is_watched() {
+        let mut scene = Scene::new();
+        for round in 0..20 {
+            let name = format!("folder/inner/{round}");
+            fs::remove_dir_all(scene.path("folder")).unwrap();
+            if round % 3 == 0 {
+                fs::create_dir(scene.path("folder")).unwrap();
+                scene.watch.drain().unwrap();
+            }
+            fs::create_dir_all(scene.path("folder/inner")).unwrap();
+            scene.watch.drain().unwrap();
+            fs::write(scene.path(&name), "x").unwrap();
+            assert!(scene.is_told(&name), "{name}");
+        }
+    }
+
+    /// The kernel drops the events that come while its queue is full, and says so once. What it told before that somebody
+    /// was to read it is old by the time that everything is looked at again.
+    #[test]
+    fn what_the_kernel_has_told_before_a_new_look_ends_no_watch() {
+        let mut scene = Scene::new();
+        let gone = scene.said(ReadFlags::DELETE, "folder");
+        // That the folder was made again is not told.
+        scene.watch.understand(&gone, &mut Vec::new());
+        fs::write(scene.path("folder/inner/file"), "x").unwrap();
+        assert!(scene.is_told("folder/inner/file"));
+
+        let mut scene = Scene::new();
+        let gone = scene.said(ReadFlags::DELETE, "folder");
+        let overflow = KernelEvent { watch: -1, flags: ReadFlags::QUEUE_OVERFLOW, name: Vec::new() };
+        fs::write(scene.path("folder/old"), "x").unwrap();
+        let mut events = Vec::new();
+        scene.watch.understand_all(&[overflow, gone], &mut events);
+        assert!(events.is_empty(), "nothing has gone");
+        fs::write(scene.path("folder/inner/file"), "x").unwrap();
+        assert!(scene.is_told("folder/inner/file"));
     }
 }

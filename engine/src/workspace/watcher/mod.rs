@@ -182,6 +182,8 @@ fn automatic(trigger: Trigger, description: &str) -> Wanted {
         description: description.to_owned(),
         run_id: String::new(),
         spared: None,
+        patience_ms: None,
+        again: None,
     }
 }
 

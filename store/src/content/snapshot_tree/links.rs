@@ -18,6 +18,11 @@ impl Links {
         self.0.get(path).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether no file has several names.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Takes those of a segment.
     pub(super) fn add(&mut self, part: &LocatedSegment) {
         for entry in &part.tree.entries {

@@ -303,6 +303,38 @@ async fn part_below(tree: &SnapshotTree, top: &TreePath) -> Result<Vec<Entry>> {
     Ok(found)
 }
 
+/// The other names of those files among these that have several. Only the part of the tree that has them is read.
+pub async fn other_names(
+    store: &TenantStore,
+    record: &Record,
+    paths: &[TreePath],
+) -> Result<HashMap<TreePath, Vec<TreePath>>> {
+    let (kept, (_, tree)) = kept_tree(store, record).await?;
+    let found = other_names_in(&tree, paths).await;
+    release(kept).await;
+    found
+}
+
+async fn other_names_in(tree: &SnapshotTree, paths: &[TreePath]) -> Result<HashMap<TreePath, Vec<TreePath>>> {
+    let (links, mut found) = (tree.links().await?, HashMap::new());
+    if links.is_empty() {
+        return Ok(found);
+    }
+    for path in paths {
+        let file = match tree.entry(path).await?.map(|entry| entry.kind) {
+            Some(Kind::HardLink { target }) => target,
+            Some(Kind::File { .. }) => path.clone(),
+            _ => continue,
+        };
+        let all = std::iter::once(&file).chain(links.to(&file));
+        let others: Vec<TreePath> = all.filter(|name| *name != path).cloned().collect();
+        if !others.is_empty() {
+            found.insert(path.clone(), others);
+        }
+    }
+    Ok(found)
+}
+
 /// An entry as it is listed.
 fn without_content(entry: &Entry) -> Entry {
     let kind = match &entry.kind {

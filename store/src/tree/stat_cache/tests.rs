@@ -34,13 +34,20 @@ fn reader(bytes: &[u8]) -> StatCacheReader<&[u8]> {
     StatCacheReader::new(Some(bytes))
 }
 
+fn known(number: u64) -> KnownFile {
+    KnownFile { state: state(number), rights: [0; 3], xattrs: Vec::new(), extents: extents() }
+}
+
 fn file(number: u64) -> KnownEntry {
-    KnownEntry::File(KnownFile {
-        state: state(number),
-        rights: [0; 3],
-        xattrs: Vec::new(),
-        extents: extents(),
-    })
+    KnownEntry::File(known(number))
+}
+
+fn unsure() -> KnownEntry {
+    KnownEntry::UnsureFile(known(1))
+}
+
+fn push_unsure(writer: &mut StatCacheWriter<Vec<u8>>, path: &[u8]) {
+    writer.push_unsure_file(path, &state(1), &Meta::default(), &extents()).unwrap();
 }
 
 fn folder(text: &[u8]) -> Entry {
@@ -76,7 +83,7 @@ fn what_was_written_is_found_in_order() {
     writer.push_other(&folder(b"a")).unwrap();
     let meta = Meta { mode: 0o640, uid: 1, gid: 2, xattrs: xattrs.clone(), ..Meta::default() };
     writer.push_file(b"a/\xff", &state(2), &meta, &extents()).unwrap();
-    writer.push_unsure_file(b"a b").unwrap();
+    push_unsure(&mut writer, b"a b");
     let bytes = writer.finish().unwrap();
     let mut cache = reader(&bytes);
     let mut passed = Vec::new();
@@ -95,13 +102,18 @@ fn what_was_written_is_found_in_order() {
     // The one between them is passed; those that were found are not.
     assert_eq!(cache.find(&path(b"b"), &mut |known| passed.push(known.path.clone())), None);
     assert_eq!(passed, [b"a b"]);
+    let mut cache = reader(&bytes);
+    let known = cache.find(&path(b"a b"), &mut |_| {}).unwrap();
+    let meta = Meta::default();
+    assert_eq!((known.is_unsure(), known.file(&state(1), &meta).is_some()), (true, false));
+    assert!(known.as_captured(&state(1), &meta).is_some() && known.as_captured(&state(2), &meta).is_none());
     cache.rest(&mut |_| {});
     assert!(cache.is_whole());
     // Of a file that is not whole, or of another kind, nothing is known.
     for len in 0..bytes.len() {
         assert!(!all(&bytes[..len]).1);
     }
-    assert_eq!(reader(b"pstore/stat/3\n and so on").tree(), None);
+    assert_eq!(reader(b"pstore/stat/4\n and so on").tree(), None);
 }
 
 #[test]
@@ -127,10 +139,10 @@ fn a_copy_has_everything_but_what_is_changed() {
             cache.copy(Some(&path), &mut writer).unwrap();
             // Every third is left out, and every second one is new.
             if number % 3 > 0 {
-                writer.push_unsure_file(path.as_bytes()).unwrap();
+                push_unsure(&mut writer, path.as_bytes());
             }
             if number % 2 > 0 {
-                writer.push_unsure_file(&[path.as_bytes(), b".new"].concat()).unwrap();
+                push_unsure(&mut writer, &[path.as_bytes(), b".new"].concat());
             }
         }
         cache.copy(None, &mut writer).unwrap();
@@ -140,12 +152,12 @@ fn a_copy_has_everything_but_what_is_changed() {
             let path = numbered(number).as_bytes().to_vec();
             let is_changed = changed.contains(&number);
             if !is_changed || number % 3 > 0 {
-                let what = if is_changed { KnownEntry::UnsureFile } else { file(number) };
+                let what = if is_changed { unsure() } else { file(number) };
                 expected.push(Known { path: path.clone(), what });
             }
             if is_changed && number % 2 > 0 {
                 let path = [&path[..], b".new"].concat();
-                expected.push(Known { path, what: KnownEntry::UnsureFile });
+                expected.push(Known { path, what: unsure() });
             }
         }
         assert!(all(&copied) == (expected, true), "{} changes", changed.len());
@@ -184,7 +196,7 @@ fn an_entry_that_is_longer_than_a_block_is_known() {
     let large = Entry { meta: Meta { xattrs, ..Meta::default() }, ..folder(b"a") };
     let mut writer = StatCacheWriter::new(Vec::new(), &TREE).unwrap();
     writer.push_other(&large).unwrap();
-    writer.push_unsure_file(b"a/b").unwrap();
+    push_unsure(&mut writer, b"a/b");
     let (known, is_whole) = all(&writer.finish().unwrap());
     assert_eq!((known.len(), is_whole), (2, true));
 }

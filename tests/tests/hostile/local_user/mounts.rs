@@ -64,11 +64,20 @@ fn a_commit_beside_a_program_says_if_it_may_lack_what_the_kernel_keeps() {
     assert_eq!(commit(), "[]");
     let mut closed_to_all = open("closed", "0");
     assert!(commit().contains("the kernel keeps them"));
+    // Nor has a checkpoint of a workspace that is such a mount, and it goes on saying so.
+    pstore("workspace start mounted acme/agent-7 --no-watch");
+    let taken = pstore("checkpoint mounted --name beside");
+    assert!(taken["warning"].to_string().contains("the kernel keeps them"), "{taken:#}");
+    let listed = pstore("workspace list mounted");
+    assert_eq!(listed["checkpoints"][0]["warning"], taken["warning"], "{listed:#}");
+    let shown = pstore("show acme/agent-7@beside --chrome-major 65535");
+    assert!(shown["labels"]["may-lack-writes"].is_string(), "{shown:#}");
     for program in [&mut open_to_all, &mut closed_to_all] {
         drop(program.stdin.take());
         program.wait().unwrap();
     }
     assert_eq!(commit(), "[]");
+    assert!(pstore("checkpoint mounted --name after")["warning"].is_null());
     pstore("unmount mounted");
 }
 

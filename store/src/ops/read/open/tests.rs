@@ -70,6 +70,7 @@ impl Desk {
             max_bytes: None,
             quota_bytes: None,
             rescan: false,
+            second_look: None,
             index_budget: 16 << 20,
             threads: 1,
             actor: actor("capture"),

@@ -69,6 +69,8 @@ pub(super) struct Taken {
     /// Of a regular file: the state that its content belongs to, and in which round it was read, unless it
     /// was not.
     pub file: Option<(FileState, Option<usize>)>,
+    /// Whether it is a file that was not read though it may have changed.
+    is_unsure: bool,
 }
 
 impl Captured {
@@ -118,7 +120,7 @@ impl Captured {
         for change in changes {
             edits.push(match change {
                 PlannedChange::Gone(path) => Edit::Gone(path.clone()),
-                PlannedChange::Put(entry) => Edit::Put(Taken { entry: entry.clone(), file: None }),
+                PlannedChange::Put(entry) => Edit::Put(Taken::other(entry.clone())),
                 PlannedChange::Read(entry, choice) => {
                     let read = (runs[usize::from(*choice == Choice::ReadLast)].next_file()?, 0);
                     let again = self.reads.again.get(&entry.path).cloned();
@@ -140,7 +142,7 @@ impl Captured {
     pub fn with_chunks(&self, chunks: &HashSet<ChunkId>) -> Result<Vec<(TreePath, bool)>> {
         let mut found = Vec::new();
         for taken in self.entries() {
-            let Taken { entry, file } = taken?;
+            let Taken { entry, file, .. } = taken?;
             if entry.chunks().any(|(id, _)| chunks.contains(&id)) {
                 found.push((entry.path, file.is_some_and(|(_, round)| round.is_some())));
             }
@@ -201,7 +203,12 @@ impl Taken {
         entry.meta.mtime = seen.state.mtime;
         entry.meta.xattrs = seen.xattrs;
         entry.set_extents(extents);
-        Self { entry, file: Some((seen.state, Some(round))) }
+        Self { entry, file: Some((seen.state, Some(round))), is_unsure: false }
+    }
+
+    /// No regular file.
+    fn other(entry: Entry) -> Self {
+        Self { entry, file: None, is_unsure: false }
     }
 
     /// Whether it is a file that went away before it was read.
@@ -213,12 +220,13 @@ impl Taken {
     fn remember<W: Write>(&self, writer: &mut StatCacheWriter<W>, rounds: &[StatTrust]) -> io::Result<()> {
         let Some((state, round)) = &self.file else { return writer.push_other(&self.entry) };
         let allows = |round: usize| rounds.get(round).is_some_and(|trust| trust.allows(state));
-        let path = self.entry.path.as_bytes();
+        let (path, meta) = (self.entry.path.as_bytes(), &self.entry.meta);
         match &self.entry.kind {
-            Kind::File { extents, .. } if round.is_none_or(allows) => {
-                writer.push_file(path, state, &self.entry.meta, extents)
+            Kind::File { extents, .. } if !self.is_unsure && round.is_none_or(allows) => {
+                writer.push_file(path, state, meta, extents)
             }
-            _ => writer.push_unsure_file(path),
+            Kind::File { extents, .. } => writer.push_unsure_file(path, state, meta, extents),
+            _ => writer.push_other(&self.entry),
         }
     }
 }
@@ -274,7 +282,7 @@ impl Iterator for Entries<'_> {
 
 impl Entries<'_> {
     fn take(&mut self, Logged { mut entry, file }: Logged) -> Result<Taken> {
-        let Some((found, choice)) = file else { return Ok(Taken { entry, file: None }) };
+        let Some((found, choice)) = file else { return Ok(Taken::other(entry)) };
         let read = match choice {
             Choice::Keep => None,
             Choice::ReadFirst => Some((self.runs[0].next_file()?, 0)),
@@ -283,15 +291,17 @@ impl Entries<'_> {
         if let Some((file, round)) = self.again.get(&entry.path).cloned().or(read) {
             return Ok(Taken::read(entry, file, round));
         }
+        let mut is_unsure = false;
         if let Some(known) = &mut self.known {
-            let known =
-                known.find(&entry.path, &mut |_| {}).and_then(|known| known.file(&found.state, &entry.meta));
+            let known = known.find(&entry.path, &mut |_| {});
+            is_unsure = known.as_ref().is_some_and(|known| known.is_unsure());
+            let known = known.and_then(|known| known.as_captured(&found.state, &entry.meta));
             let lost =
                 || Error::Internal { what: "a cache of file states changed while it was used".to_owned() };
             let known = known.ok_or_else(lost)?;
             entry.meta.xattrs = std::mem::take(&mut known.xattrs);
             entry.set_extents(std::mem::take(&mut known.extents));
         }
-        Ok(Taken { entry, file: Some((found.state, None)) })
+        Ok(Taken { entry, file: Some((found.state, None)), is_unsure })
     }
 }

@@ -19,7 +19,7 @@ pub mod size;
 mod source;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{
         Arc,
@@ -45,6 +45,7 @@ use crate::{
         health::Health,
         pointer::Target,
         record::{CapturedBy, CapturedIn, Content, Counts, Mode, Reason, Record, State},
+        tree::TreePath,
     },
     id::{Nonce, RecordId, SnapshotId},
     name::Lineage,
@@ -59,6 +60,9 @@ use held_or_own_lock::HeldOrOwnLock;
 use plan::CapturePlan;
 use source::DirectorySource;
 use tokio::sync::OnceCell;
+
+/// The label of a snapshot whose directory has changed while it was captured, with something that has.
+pub const CHANGED_MEANWHILE: &str = "changed-meanwhile";
 
 /// How often a capture is started again: because a collection revoked the write, or
 /// because the directory changed under it.
@@ -79,6 +83,8 @@ pub struct Request {
     pub quota_bytes: Option<u64>,
     /// Read every file, even if its state is the same.
     pub rescan: bool,
+    /// The directory was captured just now, and only some of it matters this time.
+    pub second_look: Option<SecondLook>,
     /// How many bytes of the tenant's indexes to look at.
     pub index_budget: u64,
     /// How many threads read and compress.
@@ -102,6 +108,16 @@ pub struct Request {
     pub on_change: OnChange,
     /// The caller's part of the record.
     pub about: About,
+}
+
+/// The scope of a capture that follows right after another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecondLook {
+    /// The tree that the other one found.
+    pub after: SnapshotId,
+    /// The paths that are wanted as they are now. Of another file whose state has not changed since, what the other one read
+    /// is taken, though a state may stay the same when content changes.
+    pub paths: BTreeSet<TreePath>,
 }
 
 /// Under which lock a snapshot is taken.

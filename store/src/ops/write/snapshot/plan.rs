@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Capture, is_whole, size::Sizes};
+use super::{Capture, SecondLook, is_whole, size::Sizes};
 use crate::{
     Error, Result,
     content::{cache::CacheKind, workers::blocking},
@@ -89,6 +89,7 @@ impl CapturePlan {
     pub async fn make(capture: &Capture<'_>) -> Result<Arc<Self>> {
         let request = capture.request;
         let (directory, exclusions) = (request.directory.clone(), request.about.exclusions.clone());
+        let second_look = request.second_look.clone();
         let (store, rescan, threads) = (capture.store.clone(), request.rescan, request.threads);
         let max_bytes = request.max_bytes;
         let plan = blocking(move || {
@@ -113,7 +114,7 @@ impl CapturePlan {
                 cache_name,
                 aside,
             };
-            plan.survey()?;
+            plan.survey(second_look.as_ref())?;
             match max_bytes {
                 Some(limit) if plan.totals.bytes > limit => Err(plan.too_large(limit)?),
                 _ => Ok(plan),
@@ -127,10 +128,12 @@ impl CapturePlan {
     }
 
     /// Walks the directory beside the stat cache.
-    fn survey(&mut self) -> Result<()> {
+    fn survey(&mut self, second_look: Option<&SecondLook>) -> Result<()> {
         let Self { root, log, totals, kept, to_read, few, top, cache, exclusions, threads, .. } = &mut *self;
         let (mut known, mut tally) = (known(cache.as_ref()), Tally::default());
         let mut changes = Changes(known.tree().map(|_| Vec::new()));
+        // Only what was remembered by the capture before is as it was then.
+        let second_look = second_look.filter(|look| known.tree() == Some(look.after));
         let is_excluded = |path: &TreePath| is_excluded(exclusions, path);
         let skipped = walk(root, &is_excluded, *threads, &mut |found| {
             // Before anything is stored: what could not be read back is not worth it.
@@ -144,7 +147,11 @@ impl CapturePlan {
             if let Some(file) = found.file {
                 totals.bytes += file.state.size;
                 let other = known.as_ref().is_some_and(|known| matches!(known.what, KnownEntry::Other(_)));
-                let known = known.and_then(|known| known.file(&file.state, &found.entry.meta));
+                let is_enough = second_look.is_some_and(|look| !look.paths.contains(&found.entry.path));
+                let known = known.and_then(|known| match is_enough {
+                    true => known.as_captured(&file.state, &found.entry.meta),
+                    false => known.file(&file.state, &found.entry.meta),
+                });
                 let choice = match known {
                     Some(_) => Choice::Keep,
                     None if file.state.size < LARGE_BYTES => Choice::ReadFirst,

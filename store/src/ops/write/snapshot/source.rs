@@ -13,8 +13,8 @@ use std::{
 use tokio::task::JoinHandle;
 
 use super::{
-    Capture, CaptureOutcome, Examined, HoldBack, Outcome, Phases, base_parts::BaseParts, captured::Captured,
-    changed::changed, is_whole, plan::CapturePlan, reading::before_reading,
+    CHANGED_MEANWHILE, Capture, CaptureOutcome, Examined, HoldBack, Outcome, Phases, base_parts::BaseParts,
+    captured::Captured, changed::changed, is_whole, plan::CapturePlan, reading::before_reading,
 };
 use crate::{
     Error, Result,
@@ -260,7 +260,11 @@ impl<'a> DirectorySource<'a> {
         held_back: Option<&HoldBack>,
     ) -> Result<(Record, TakenOver)> {
         let (health, held_back) = (self.examined.health.take(), held_back.map(|held| held.word.to_owned()));
+        let changed = self.capture.changed_meanwhile.lock().clone();
         let describe = |record: &mut Record| {
+            if let Some(path) = changed {
+                record.labels.insert(CHANGED_MEANWHILE.to_owned(), path.display().to_string());
+            }
             record.health = health;
             record.held_back = held_back;
             record.counts.new_chunks = ingested.new_chunks;
