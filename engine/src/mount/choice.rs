@@ -6,11 +6,7 @@ use capture::{
 };
 use fuse::mount::info::Mode;
 use store::{
-    catalog::clock,
-    content::TenantStore,
-    format::record,
-    name::ChromeMajor,
-    ops::read::open::{Opened, OpenedTree},
+    catalog::clock, content::TenantStore, format::record, name::ChromeMajor, ops::read::open::OpenedTree,
 };
 
 use super::request::MountRequest;

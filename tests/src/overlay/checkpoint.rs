@@ -44,7 +44,10 @@ impl Mounted {
         let closed = self.fs.close_at_once();
         let frozen = self.fs.freeze(&closed).unwrap();
         drop(closed);
-        let before = self.last.standing.take().filter(|(_, standing)| frozen.follows(standing, &[]));
+        let before = match self.last.standing.take() {
+            Some(before) if frozen.follows(&before.1, &[]).await.unwrap() => Some(before),
+            _ => None,
+        };
         let (base, standing) = before.unzip();
         let since = frozen.since(standing.as_ref(), &[], &Handle::current()).await.unwrap();
         let ChangesSince { changes, files, bytes, taken } = since;

@@ -41,7 +41,7 @@ pub(super) async fn load(
     let digest: [u8; 32] = Sha256::digest(&config).into();
     let name = format!("{}.json", hex(&digest));
     let mut layers = Vec::new();
-    let unread = |error: Errno| Error::io("cannot read", compose::LAYERS, error.into());
+    let unread = |error: Errno| Error::io("cannot read", compose::LAYERS, std::io::Error::from(error));
     let folder = root.dir(compose::LAYERS.as_bytes());
     let folder = folder.map_err(|error| Error::io("cannot read", compose::LAYERS, error))?;
     for entry in Dir::read_from(&folder).map_err(unread)? {

@@ -150,7 +150,7 @@ impl Plan {
             description.name.to_lowercase().chars().map(|c| if allowed(c) { c } else { '-' }).collect();
         Ok(Self {
             aside: format!("{container}-replaced-{suffix}"),
-            mark: Mark::new(),
+            mark: Mark::unused(),
             container,
             repository: format!("pstore-restored/{}", image.trim_matches(['-', '_'])),
             tag: record.sha256_prefix(),

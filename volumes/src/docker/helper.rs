@@ -167,7 +167,7 @@ pub struct Mark(pub(super) String);
 
 impl Mark {
     /// A mark that nothing has yet.
-    pub fn new() -> Self {
+    pub fn unused() -> Self {
         Self(Nonce::from_bytes(random()).to_string())
     }
 

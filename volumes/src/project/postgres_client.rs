@@ -157,7 +157,8 @@ impl Client {
             Place::Container { docker, container } => {
                 let words: Vec<&str> = [program].into_iter().chain(words.iter().copied()).collect();
                 let session = format!("{SESSION}={}", self.session);
-                let ended = docker.exec(container, (&[session.as_str()], &words), input, sink, self.limit).await?;
+                let ended =
+                    docker.exec(container, (&[session.as_str()], &words), input, sink, self.limit).await?;
                 match ended.code {
                     0 => Ok(()),
                     code => {
