@@ -119,7 +119,7 @@ fn what_a_failed_restore_has_begun_in_a_container_is_not_committed_later() {
     let words = ["--to", target.to_str().unwrap(), "--into", "orders=container:other"];
     let error = shop.host.fail(42, shop.words("restore", "", &words));
     assert_says(&error, "it took longer than 5 s");
-    let busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pstore%'";
+    let busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name ~ '^(pstore|pg_restore)'";
     assert_eq!((databases().as_str(), daemon.sql("other", "postgres", busy).as_str()), ("0", "0"));
     // One that was there, and empty, stays empty.
     daemon.sql("other", "postgres", "CREATE DATABASE shop");
