@@ -99,7 +99,7 @@ fn a_dump_in_a_container_that_fails_fails_the_save_and_says_why() {
 /// Building its index takes a minute, and dumping it does not.
 const SLOW: &str = "CREATE TABLE t(n int); INSERT INTO t SELECT generate_series(1, 300); \
      CREATE FUNCTION slow(n int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS \
-     $$ BEGIN IF current_setting('application_name') LIKE 'pstore%' THEN PERFORM pg_catalog.pg_sleep(0.2); END IF; \
+     $$ BEGIN IF current_setting('application_name') ~ '^(pstore|pg_restore)' THEN PERFORM pg_catalog.pg_sleep(0.2); END IF; \
      RETURN n; END $$; \
      CREATE INDEX ON t (slow(n))";
 
@@ -119,7 +119,7 @@ fn what_a_failed_restore_has_begun_in_a_container_is_not_committed_later() {
     let words = ["--to", target.to_str().unwrap(), "--into", "orders=container:other"];
     let error = shop.host.fail(42, shop.words("restore", "", &words));
     assert_says(&error, "it took longer than 5 s");
-    let busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pstore%'";
+    let busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name ~ '^(pstore|pg_restore)'";
     assert_eq!((databases().as_str(), daemon.sql("other", "postgres", busy).as_str()), ("0", "0"));
     // One that was there, and empty, stays empty.
     daemon.sql("other", "postgres", "CREATE DATABASE shop");
