@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use store::{Result, content::TenantStore, ops::read::open::OpenedTree, progress::Progress};
+use store::{
+    Result,
+    content::{TenantStore, snapshot_tree::stream::TreeStream},
+    ops::read::open::OpenedTree,
+    progress::Progress,
+};
 
 use super::{
     Attempt, LoadRequest, Loaded, Older, Outcome, choose, examined, fresh, no_profile, suitability, whole,
@@ -32,6 +37,11 @@ async fn attempt(store: Option<&TenantStore>, request: &LoadRequest, progress: A
         suitability::check(&record, request)?;
         whole(&record)?;
         let mut opened = OpenedTree::load(store, record.clone()).await?;
+        if opened.tree.metadata().is_none() {
+            // A small one was checked when it was opened.
+            let mut stream = TreeStream::new(Arc::clone(&opened.tree)).await?;
+            while stream.next().await?.is_some() {}
+        }
         examined(store, &mut opened, request).await
     };
     let unexamined = match judged.await {
