@@ -45,7 +45,8 @@ impl BaseImage {
         let mut whole = json!({
             "architecture": self.described.architecture,
             "os": self.described.os,
-            "created": format!("{}Z", utc(created_at_ms).replace(' ', "T")),
+            // To the millisecond: two snapshots of a container that has not changed are two.
+            "created": format!("{}.{:03}Z", utc(created_at_ms).replace(' ', "T"), created_at_ms % 1000),
             "config": config,
             "rootfs": { "type": "layers", "diff_ids": digests },
         });
