@@ -22,6 +22,8 @@ fn what_happens_to_a_run_stores_the_containers_of_its_tenant_and_no_others() {
     let post = |path: &str, secret: &str, body: serde_json::Value| {
         served.call(&format!("POST {path}"), Some(secret), Some(&body))
     };
+    // A server makes no store.
+    scene.host.succeed(["init"]);
     scene.run("web", &["--label", "pstore.tenant=acme"]);
     scene.run("private", &[]);
     scene.daemon.sh("web", "echo hello > /data/file");
@@ -66,6 +68,8 @@ fn a_container_goes_on_though_the_caller_has_left() {
     let run = tokens.add(&scene.host, "acme", "run");
     let address = scene.daemon.address();
     let served = Served::start_with(&scene.host, &tokens.path, &["--containers", &address]);
+    // A server makes no store.
+    scene.host.succeed(["init"]);
     scene.run("web", &["--label", "pstore.tenant=acme"]);
     scene.daemon.sh("web", "dd if=/dev/urandom of=/data/large bs=1M count=40 2>/dev/null");
     let body = json!({ "container": "web" }).to_string();
@@ -103,6 +107,7 @@ fn a_project_is_saved_for_callers_of_its_tenant() {
     let post = |path: &str, secret: &str, body: serde_json::Value| {
         served.call(&format!("POST {path}"), Some(secret), Some(&body))
     };
+    shop.host.succeed(["init"]);
     served.call(&format!("GET {path}"), Some(&run), None).refused(404, "not_found");
     let body = json!({ "reason": "before-upgrade", "labels": { "ticket": "42" } });
     let saved = post(path, &run, body).expect(200);

@@ -42,9 +42,10 @@ pub(super) async fn load(
     let name = format!("{}.json", hex(&digest));
     let mut layers = Vec::new();
     let unread = |error: Errno| Error::io("cannot read", compose::LAYERS, std::io::Error::from(error));
-    let folder = root.dir(compose::LAYERS.as_bytes());
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let folder = root.open_at(compose::LAYERS.as_bytes(), flags, Mode::empty());
     let folder = folder.map_err(|error| Error::io("cannot read", compose::LAYERS, error))?;
-    for entry in Dir::read_from(&folder).map_err(unread)? {
+    for entry in Dir::new(folder).map_err(unread)? {
         let name = entry.map_err(unread)?.file_name().to_string_lossy().into_owned();
         if !matches!(name.as_str(), "." | "..") {
             layers.push(format!("{}/{name}", compose::LAYERS));
