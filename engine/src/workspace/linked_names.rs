@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat};
 use store::{
-    format::tree::{Entry, Kind, MODE_BITS, Meta, TreePath},
+    format::tree::{Entry, Kind, Meta, TreePath},
     id::ChunkKey,
     tree::{root_dir::RootDir, walk::FileState},
 };
@@ -17,6 +17,9 @@ use super::{
     outcome::ChangeKind,
 };
 use crate::failure::Failure;
+
+/// The permissions of a mode, and the special bits.
+const MODE_BITS: u32 = 0o7777;
 
 /// Adds the other `names` of files to what differs, but for those that are left out.
 pub(crate) fn with_linked_names(

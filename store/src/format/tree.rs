@@ -28,8 +28,7 @@ pub(crate) const MAX_EXTENSIONS: usize = 1024;
 pub(crate) const MAX_INLINE_BYTES: usize = 4096;
 /// The encoding of an extent needs two bits beside its length.
 pub const MAX_FILE_BYTES: u64 = (1 << 62) - 1;
-/// All bits that a mode may have.
-pub const MODE_BITS: u32 = 0o7777;
+pub(crate) const MODE_BITS: u32 = 0o7777;
 /// The bits of a mode that lend nobody's rights: all but set-user-id and set-group-id.
 pub const PLAIN_MODE_BITS: u32 = 0o1777;
 /// How the attributes are called that are data and nothing else.
