@@ -52,7 +52,7 @@ pub struct TakenCheckpoint {
     pub frozen_for: Duration,
     /// The last event that it has.
     pub last_event: u64,
-    /// Whether it may lack writes from before that the kernel had kept. Then its record has the label [`MAY_LACK_WRITES`].
+    /// Whether it may lack writes from before that the kernel had kept. Then its record has the label `MAY_LACK_WRITES`.
     pub may_lack_writes: bool,
 }
 
