@@ -70,6 +70,7 @@ fn a_container_goes_on_though_the_caller_has_left() {
     let served = Served::start_with(&scene.host, &tokens.path, &["--containers", &address]);
     // A server makes no store.
     scene.host.succeed(["init"]);
+    scene.host.succeed(["init"]);
     scene.run("web", &["--label", "pstore.tenant=acme"]);
     scene.daemon.sh("web", "dd if=/dev/urandom of=/data/large bs=1M count=40 2>/dev/null");
     let body = json!({ "container": "web" }).to_string();

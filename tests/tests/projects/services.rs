@@ -2,7 +2,7 @@
 
 use std::{
     fs, thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -223,7 +223,10 @@ fn containers_come_to_rest_in_one_order_whatever_projects_call_them() {
         shop.save(&[]);
     }
     let form = ["--filter", "event=pause", "--format", "{{.Actor.Attributes.name}}"];
-    let events = daemon.docker(&[&["events", "--since", "10m", "--until", "0s"], &form[..]].concat());
+    // Docker tells of whole seconds that are over.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let until = (now + 2).to_string();
+    let events = daemon.docker(&[&["events", "--since", "10m", "--until", &until], &form[..]].concat());
     let paused: Vec<&str> = events.lines().collect();
     assert_eq!(paused.len(), 4, "{events}");
     assert_eq!(paused[..2], paused[2..]);
