@@ -94,7 +94,8 @@ impl Meta {
         self.xattrs.retain(|(name, _)| is_plain_xattr(name));
     }
 
-    pub(super) fn check(&self) -> Result<()> {
+    /// Whether a tree can have these attributes.
+    pub(crate) fn check(&self) -> Result<()> {
         let bad = |what: &str| Err(FormatError::malformed(what));
         if self.mode > MODE_BITS || self.mtime.nanos > 999_999_999 {
             return bad("an impossible mode or time");

@@ -139,6 +139,14 @@ fn what_no_tree_can_be_is_refused() {
         (tar().pax(&[("size", b"-1")]).file("a", b"x"), "its extended header says size=-1"),
         (tar().pax(&[("uid", b"4294967296")]).file("a", b"x"), "owner 4294967296"),
         (tar().pax(&[("SCHILY.xattr.user.x", &vec![0; 70_000])]).file("a", b"x"), "attribute of 70000 bytes"),
+        (
+            tar().pax(&[("linkpath", &[b'x'; 40_000])]).link(MemberKind::Symlink, "a", "b"),
+            "link to 40000 bytes",
+        ),
+        (
+            tar().pax(&[(format!("SCHILY.xattr.user.{long}").as_str(), b"")]).file("a", b"x"),
+            "impossible name",
+        ),
     ] {
         scenario.refuses(&archive.end().zstd(), REFUSED, words);
     }
@@ -281,6 +289,16 @@ fn more_entries_than_fit_are_refused() {
         (0..(4 << 20) + 1).try_for_each(|_| out.write_all(&header))
     });
     scenario.refuses(&global, REFUSED, "headers");
+}
+
+/// Every name of a symbolic link is a link with the whole target.
+#[test]
+fn a_long_target_with_many_names_counts_for_each_name() {
+    let scenario = ImportScenario::new();
+    let linked = tar().pax(&[("linkpath", &[b'x'; 30_000])]).link(MemberKind::Symlink, "a", "b");
+    let many =
+        (0..20_000).fold(linked, |tar, number| tar.link(MemberKind::HardLink, &format!("n{number}"), "a"));
+    scenario.refuses(&many.end().zstd(), REFUSED, "its names and attributes take more than");
 }
 
 /// Headers about headers are held in memory until their member comes.

@@ -227,11 +227,13 @@ impl Work<'_> {
         store_restore::restore(self.tenant, self.record, &request, self.engine.progress()).await?;
         let pinned = PinnedTree::open(self.tenant, self.record).await?;
         let mut made = Vec::new();
-        // One that is there is another restore's.
-        if self.docker.api.inspect_image(&outcome.image).await.is_err() {
-            made.push(self.docker.provisional_image(&outcome.image, self.notes)?);
-        }
-        let working = self.make((&written, scratch.path()), &pinned.tree, &mut made, outcome);
+        let working = async {
+            // One that is there is another restore's.
+            if self.docker.api.inspect_image(&outcome.image).await.is_err() {
+                made.push(self.docker.provisional_image(&outcome.image, self.notes)?);
+            }
+            self.make((&written, scratch.path()), &pinned.tree, &mut made, outcome).await
+        };
         let ended = Box::pin(working).await;
         pinned.close().await;
         // Containers go before what they use.

@@ -10,6 +10,7 @@
 mod carry;
 mod inspect;
 mod sorted_members;
+mod sound_members;
 mod stream;
 pub mod tree_builder;
 

@@ -13,13 +13,16 @@ use std::{
     path::PathBuf,
 };
 
-use super::sorted_members::{Listed, ListedKind, Merged, SortedMembers};
+use super::{
+    sorted_members::{Listed, ListedKind, SortedMembers},
+    sound_members::{SoundMembers, twice},
+};
 use crate::{
     archive::{
         problem::{Problem, Result},
         reader::{Limits, Member, What},
     },
-    format::tree::{Entry, Extent, Kind, Meta, TreePath},
+    format::tree::{Entry, Extent, Kind, MAX_TARGET_BYTES, Meta, TreePath},
 };
 
 /// The memory of an entry beside its names and attributes.
@@ -67,8 +70,8 @@ struct Link {
 enum Resolved {
     /// A name of the file that is listed at this path.
     File(TreePath),
-    /// Two names of one symbolic link are two links alike.
-    Symlink(Vec<u8>),
+    /// Two names of one symbolic link are two links alike: this is the path of the first.
+    Symlink(TreePath),
     LeftOut,
 }
 
@@ -78,6 +81,8 @@ struct Links {
     resolved: HashMap<TreePath, Resolved>,
     /// Of each file with several names, the first in the order of a tree.
     first: HashMap<TreePath, TreePath>,
+    /// The targets of symbolic links that have several names.
+    symlinks: HashMap<TreePath, Vec<u8>>,
     /// The files whose first name is a link.
     files: HashMap<TreePath, (Meta, Vec<Extent>)>,
 }
@@ -105,7 +110,13 @@ impl TreeBuilder {
         let Member { path, mut meta, what } = member;
         // As a capture stores it: what would lend rights is not the archive's to give.
         meta.make_plain();
+        if !matches!(what, What::Fifo | What::Device) {
+            meta.check().map_err(|error| Problem::bad(format!("{path}: {error}")))?;
+        }
         let what = match what {
+            What::Symlink { target } if target.len() > MAX_TARGET_BYTES => {
+                return Err(Problem::bad(format!("{path}: a symbolic link to {} bytes", target.len())));
+            }
             What::Directory => ListedKind::Directory,
             What::File { size, holes } => {
                 self.read(size)?;
@@ -205,8 +216,12 @@ impl TreeBuilder {
 
     fn charge(&mut self, bytes: usize) -> Result<()> {
         self.metadata_bytes += bytes;
+        self.require_room_for(self.metadata_bytes)
+    }
+
+    fn require_room_for(&self, metadata_bytes: usize) -> Result<()> {
         let most = self.limits.metadata_bytes;
-        if self.metadata_bytes > most {
+        if metadata_bytes > most {
             return Err(Problem::bad(format!("its names and attributes take more than {most} bytes")));
         }
         Ok(())
@@ -217,7 +232,7 @@ impl TreeBuilder {
     pub fn finish(mut self, each: &mut dyn FnMut(Entry) -> Result<()>) -> Result<()> {
         self.members.sort();
         let mut links = self.resolved()?;
-        let mut members = Sound::new(&self.members)?;
+        let mut members = SoundMembers::new(&self.members)?;
         let mut count = 0;
         while let Some(Listed { path, meta, what, .. }) = members.next()? {
             count += 1;
@@ -242,7 +257,10 @@ impl TreeBuilder {
                             (meta, Kind::HardLink { target: first.clone() })
                         }
                     },
-                    Some(Resolved::Symlink(target)) => (meta, Kind::Symlink { target: target.clone() }),
+                    Some(Resolved::Symlink(of)) => {
+                        let target = links.symlinks.get(of).cloned().unwrap_or_default();
+                        (meta, Kind::Symlink { target })
+                    }
                     Some(Resolved::LeftOut) | None => continue,
                 },
             };
@@ -259,12 +277,13 @@ impl TreeBuilder {
         }
         let targets: HashSet<&TreePath> = self.links.values().map(|link| &link.target).collect();
         let mut listed: HashMap<TreePath, Listed> = HashMap::new();
-        let mut members = Sound::new(&self.members)?;
+        let mut members = SoundMembers::new(&self.members)?;
         while let Some(member) = members.next()? {
             if targets.contains(&member.path) {
                 listed.insert(member.path.clone(), member);
             }
         }
+        let mut spent = 0_usize;
         let mut by_number: Vec<(&TreePath, &Link)> = self.links.iter().collect();
         by_number.sort_unstable_by_key(|(_, link)| link.number);
         for (path, Link { number, target, .. }) in by_number {
@@ -276,13 +295,21 @@ impl TreeBuilder {
                 ListedKind::File(_) => Resolved::File(target.clone()),
                 // It was listed before this one, so it is known.
                 ListedKind::Link(_) => links.resolved.get(target).cloned().unwrap_or(Resolved::LeftOut),
-                ListedKind::Symlink(to) => Resolved::Symlink(to.clone()),
+                ListedKind::Symlink(to) => {
+                    links.symlinks.entry(target.clone()).or_insert_with(|| to.clone());
+                    Resolved::Symlink(target.clone())
+                }
                 ListedKind::LeftOut => Resolved::LeftOut,
                 ListedKind::Directory | ListedKind::Implied => {
                     let what = format!("{path} is a hard link to {target}, which is a directory");
                     return Err(Problem::bad(what));
                 }
             };
+            // Each of its names becomes a link with the whole target.
+            if let Resolved::Symlink(of) = &resolved {
+                spent += links.symlinks.get(of).map_or(0, Vec::len);
+                self.require_room_for(self.metadata_bytes.saturating_add(spent))?;
+            }
             if let Resolved::File(file) = &resolved {
                 let first = links.first.entry(file.clone()).or_insert_with(|| file.clone());
                 if path < first {
@@ -298,63 +325,6 @@ impl TreeBuilder {
         }
         Ok(links)
     }
-}
-
-/// The members of a sound archive, each path once, in order. The first fault is an error.
-struct Sound<'a> {
-    members: Merged<'a>,
-    /// The directories on the way to the last member, and that member; each with whether it is one, or else a link.
-    above: Vec<(TreePath, Above)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Above {
-    Directory,
-    Symlink,
-    Other,
-}
-
-impl<'a> Sound<'a> {
-    fn new(members: &'a SortedMembers) -> Result<Self> {
-        Ok(Self { members: members.merged()?, above: Vec::new() })
-    }
-
-    fn next(&mut self) -> Result<Option<Listed>> {
-        let Some(mut found) = self.members.next()? else { return Ok(None) };
-        while let Some(more) = self.members.next_at(&found.path)? {
-            found = one_of(found, more)?;
-        }
-        while self.above.last().is_some_and(|(above, _)| !found.path.is_within(above)) {
-            self.above.pop();
-        }
-        if let Some((above, kind)) = self.above.last().filter(|(_, kind)| *kind != Above::Directory) {
-            let what = if *kind == Above::Symlink { "a symbolic link" } else { "no directory" };
-            return Err(Problem::bad(format!("{} is below {above}, which is {what}", found.path)));
-        }
-        let kind = match found.what {
-            ListedKind::Directory | ListedKind::Implied => Above::Directory,
-            ListedKind::Symlink(_) => Above::Symlink,
-            _ => Above::Other,
-        };
-        self.above.push((found.path.clone(), kind));
-        Ok(Some(found))
-    }
-}
-
-/// Of two members at one path, the one that counts; `a` came first.
-fn one_of(a: Listed, b: Listed) -> Result<Listed> {
-    match (&a.what, &b.what) {
-        (_, ListedKind::Implied) => Ok(a),
-        (ListedKind::Implied, ListedKind::Directory) => Ok(b),
-        (ListedKind::Implied, _) => {
-            Err(Problem::bad(format!("{} is no directory, though something is below it", b.path)))
-        }
-        _ => Err(twice(&b.path)),
-    }
-}
-
-fn twice(path: &TreePath) -> Problem {
-    Problem::bad(format!("{path} is there twice"))
 }
 
 fn file(extents: Vec<Extent>) -> Kind {
