@@ -3,7 +3,10 @@
 //! So each snapshot is made of what has changed since the one before, whatever the mount was mounted from. It holds for the
 //! end of the next epoch alone: another freeze in between forgets what was cut off of files before it.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use store::{
     Error, Result, content::snapshot_tree::SnapshotTree, format::tree::TreePath,
@@ -33,6 +36,8 @@ pub struct CheckpointBase {
     below: Option<Arc<SnapshotTree>>,
     /// The paths that it leaves out.
     left_out: Vec<String>,
+    /// The directories that these lay in, by where they were. The root is always where it was.
+    directories: BTreeMap<String, Ino>,
 }
 
 /// What has changed since the snapshot before, or since the one below.
@@ -59,6 +64,8 @@ pub struct TakenSince {
     /// The files that have other bytes since.
     read: Vec<Ino>,
     left_out: Vec<String>,
+    /// The directories that these lie in.
+    directories: BTreeMap<String, Ino>,
 }
 
 impl CheckpointBase {
@@ -70,7 +77,8 @@ impl CheckpointBase {
 
 impl FrozenNodes {
     /// Whether what has changed since `standing` can be told if these paths are left out: nothing else was taken of the
-    /// mount in between, and nothing that was left out then is wanted now.
+    /// mount in between, nothing that was left out then is wanted now, and the directories that it lay in are where they
+    /// were.
     pub async fn follows(&self, standing: &CheckpointBase, left_out: &[String]) -> Result<bool> {
         let below = self.nodes.base.as_ref().map(|base| &base.tree);
         let is_above_the_same = match (below, &standing.below) {
@@ -80,6 +88,12 @@ impl FrozenNodes {
         };
         if !is_above_the_same || self.epoch != standing.onto.epoch + 1 || self.has_moved(standing, left_out) {
             return Ok(false);
+        }
+        for (path, ino) in &standing.directories {
+            // What has moved along with its directory is as below, so the table does not name it.
+            if self.at(path).await? != Some(*ino) {
+                return Ok(false);
+            }
         }
         for path in standing.left_out.iter().filter(|path| !left_out.contains(path)) {
             // What is new there is known whole.
@@ -108,6 +122,21 @@ impl FrozenNodes {
         found.any(|(ino, node)| places.paths(ino, &node.below).iter().any(is_wanted))
     }
 
+    /// The directories, but for the root, that the mount has something in that is left out.
+    async fn directories_of(&self, left_out: &[String]) -> Result<BTreeMap<String, Ino>> {
+        let mut found: BTreeMap<String, Ino> = BTreeMap::new();
+        for path in self.reading.0.exclusions.iter().chain(left_out) {
+            let Some((directory, _)) = path.rsplit_once('/') else { continue };
+            if found.contains_key(directory) {
+                continue;
+            }
+            if let Some(ino) = self.at(directory).await? {
+                found.insert(directory.to_owned(), ino);
+            }
+        }
+        Ok(found)
+    }
+
     /// What has this path.
     async fn at(&self, path: &str) -> Result<Option<Ino>> {
         let mut ino = Ino::ROOT;
@@ -130,6 +159,7 @@ impl FrozenNodes {
         runtime: &Handle,
     ) -> Result<ChangesSince> {
         let fs = &self.reading.0;
+        let directories = self.directories_of(left_out).await?;
         let seen = match standing {
             Some(standing) => Arc::new(self.above(standing)),
             None => Arc::clone(&self.nodes),
@@ -158,6 +188,7 @@ impl FrozenNodes {
             lowers,
             read,
             left_out: left_out.to_vec(),
+            directories,
         };
         Ok(ChangesSince { changes, files: Arc::new(files), bytes, taken })
     }
@@ -179,7 +210,7 @@ fn is_at_or_below(path: &TreePath, top: &str) -> bool {
 impl TakenSince {
     /// The snapshot that was made of it and has this tree, for the next one to stand on.
     pub async fn stored_as(self, tree: Arc<SnapshotTree>) -> Result<CheckpointBase> {
-        let Self { epoch, nodes, numbers, paths, lowers: mut files, read, left_out } = self;
+        let Self { epoch, nodes, numbers, paths, lowers: mut files, read, left_out, directories } = self;
         if numbers.len() != tree.len() {
             let what = format!("{} entries were taken, {} are stored", numbers.len(), tree.len());
             return Err(Error::Internal { what });
@@ -196,6 +227,7 @@ impl TakenSince {
             onto: NewBase { base: BaseTree { tree, numbers }, taken, epoch, paths, files },
             below,
             left_out,
+            directories,
         })
     }
 }

@@ -155,7 +155,7 @@ impl Mount {
             CommitTarget::Aside(aside) => Some(aside.clone()),
             CommitTarget::Own | CommitTarget::Other { .. } => None,
         };
-        let mut _room = None;
+        let mut room = None;
         if same {
             let (taken, may_wait) = (taken.clone(), request.moment == Moment::Now);
             let keep = move |mount: &Self| {
@@ -164,7 +164,7 @@ impl Mount {
                 mount.fs.copy_up_others(&taken.numbers, &mount.runtime);
                 Ok(room)
             };
-            _room = self.journal(keep).await?;
+            room = self.journal(keep).await?;
         }
         let files: Arc<dyn Files + Send> = files;
         let as_base = |OpenedTree { record, tree }| Base { record, tree };
@@ -262,6 +262,8 @@ impl Mount {
             }
             _ => self.give_up(meant).await,
         }
+        // The next commit sets its own aside, in the same place.
+        drop(room);
         drop(base);
         if left.is_none() {
             // Nor for this: it comes after this commit, and before or after the whole of the next one.

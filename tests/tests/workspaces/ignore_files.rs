@@ -116,6 +116,33 @@ fn what_was_ignored_is_stored_whole_where_it_is_moved_to_and_wanted() {
     desk.host.verify("acme/agent-7", &["--chrome-major", "65535"]);
 }
 
+/// Nobody has moved it by its own name, and nobody has looked at it.
+#[test]
+fn what_was_ignored_is_stored_where_a_directory_above_it_is_moved_to() {
+    let desk = Desk::mounted("acme/base", 131);
+    desk.write(".gitignore", "a/b/\n");
+    for path in ["a/b/deep/y", "a/b/x", "a/kept"] {
+        desk.write(path, path);
+    }
+    desk.run("commit", &[]);
+    desk.start(&["--ignore-files"]);
+    desk.run("checkpoint", &["--name", "one"]);
+    assert!(!paths(&desk, "one").iter().any(|path| path.starts_with("a/b")));
+    fs::rename(desk.project.join("a"), desk.project.join("c")).unwrap();
+    desk.run("checkpoint", &["--name", "two"]);
+    let found = paths(&desk, "two");
+    for path in ["c/b/deep/y", "c/b/x", "c/kept"] {
+        assert!(found.iter().any(|found| found == path), "{path} in {found:?}");
+    }
+    let done = desk.run("workspace revert", &["--all", "--to", "one"]);
+    assert_eq!(desk.read("a/kept"), "a/kept");
+    assert!(!desk.project.join("c").exists());
+    let before = done["before"]["checkpoint"].as_str().unwrap();
+    desk.run("workspace revert", &["--all", "--to", before]);
+    assert_eq!((desk.read("c/b/x").as_str(), desk.read("c/b/deep/y").as_str()), ("a/b/x", "a/b/deep/y"));
+    desk.host.verify("acme/agent-7", &["--chrome-major", "65535"]);
+}
+
 #[test]
 fn nothing_is_ignored_by_default() {
     let desk = Desk::new();
