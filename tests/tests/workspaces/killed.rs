@@ -59,7 +59,8 @@ fn checkpoints_that_are_killed_at_any_moment_leave_nothing_behind() {
         desk.check_db();
     }
     // What a killed process was reading stays until nobody can be reading it any more: after two minutes, or now.
-    for pin in fs::read_dir(desk.folder.path().join("store/objects/content/acme/pins")).into_iter().flatten() {
+    for pin in fs::read_dir(desk.folder.path().join("store/objects/content/acme/pins")).into_iter().flatten()
+    {
         fs::remove_file(pin.unwrap().path()).unwrap();
     }
     // Who goes on ends what was left; two more make sure that no other is current.
