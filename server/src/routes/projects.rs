@@ -108,6 +108,7 @@ async fn save(call: Call) -> Answer {
         actor: call.actor(),
         wait: Duration::from_secs(body.wait),
         docker_host: None,
+        no_links: true,
     };
     // Services that rest go on, though the server is told to stop meanwhile.
     let engine = Engine { interrupt: Interrupt::new(), ..call.engine.clone() };

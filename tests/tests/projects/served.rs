@@ -1,6 +1,9 @@
 //! These tests store containers through a server, as an agent's framework does.
 
-use std::fs;
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+};
 
 use serde_json::json;
 use tests::served::{Served, Tokens};
@@ -129,4 +132,47 @@ fn a_project_is_saved_for_callers_of_its_tenant() {
     shop.host.succeed(["lock", "acquire", "acme/shop", "--chrome-major", "65534"]);
     post(path, &run, json!({})).refused(409, "lock_held");
     assert_eq!(shop.states().len(), 1);
+}
+
+/// An app of a tenant that owns a folder of the project must not choose what is read.
+#[test]
+fn a_project_whose_folders_could_be_replaced_by_links_is_not_saved_for_callers() {
+    let shop = Shop::new(ALL);
+    let _web = shop.web();
+    let tokens = Tokens::new(&shop.path(""));
+    let run = tokens.add(&shop.host, "acme", "run");
+    let projects = shop.path("projects");
+    fs::create_dir_all(projects.join("acme")).unwrap();
+    let text = fs::read_to_string(shop.file()).unwrap().replace("\"current\"", "\"../../current\"");
+    fs::write(projects.join("acme/shop.toml"), &text).unwrap();
+    let served = Served::start_with(&shop.host, &tokens.path, &["--projects", projects.to_str().unwrap()]);
+    shop.host.succeed(["init"]);
+    let post =
+        || served.call("POST /v1/project-snapshots/acme/shop", Some(&run), Some(&json!({ "labels": {} })));
+    post().expect(200);
+    // Above a volume, and at its place.
+    for name in ["current/volumes", "current/volumes/uploads", "current/volumes/db", "current/files"] {
+        let (place, aside) = (shop.path(name), shop.path("aside"));
+        fs::rename(&place, &aside).unwrap();
+        // What the link leads to is as good as what it has replaced.
+        symlink(&aside, &place).unwrap();
+        post().refused(400, "invalid_input");
+        fs::remove_file(&place).unwrap();
+        fs::rename(&aside, &place).unwrap();
+    }
+    // A link could come later where others may write.
+    let volumes = shop.path("current/volumes");
+    fs::set_permissions(&volumes, fs::Permissions::from_mode(0o777)).unwrap();
+    post().refused(400, "invalid_input");
+    fs::set_permissions(&volumes, fs::Permissions::from_mode(0o755)).unwrap();
+    // So could one to a folder with a database.
+    let inner = shop.path("current/volumes/db/inner");
+    fs::create_dir(&inner).unwrap();
+    fs::copy(shop.database_path(), inner.join("app.db")).unwrap();
+    post().expect(200);
+    fs::set_permissions(shop.path("current/volumes/db"), fs::Permissions::from_mode(0o777)).unwrap();
+    post().refused(400, "invalid_input");
+    assert_eq!(shop.states().len(), 2);
+    // Who works on the host says what is saved.
+    shop.save(&[]);
 }
