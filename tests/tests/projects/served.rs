@@ -3,6 +3,7 @@
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
+    time::{Duration, Instant},
 };
 
 use serde_json::json;
@@ -38,6 +39,33 @@ fn what_happens_to_a_run_stores_the_containers_of_its_tenant_and_no_others() {
     assert_eq!(listed["snapshots"][0]["labels"]["run_id"], "run-7");
     assert_eq!(listed["snapshots"][0]["labels"]["task"], "checkout");
 
+    // An image may come from anybody, and names no tenant.
+    scene.daemon.docker(&["commit", "--change", "LABEL pstore.tenant=acme", "private", "labelled:test"]);
+    scene.daemon.docker(&["create", "--name", "labelled", "labelled:test"]);
+    post(PATH, &run, json!({ "container": "labelled" })).refused(404, "not_found");
+    scene.daemon.docker(&["rm", "labelled"]);
+    scene.daemon.docker(&["rmi", "labelled:test"]);
+    // One that starts again and again is in no state to be stored, and nobody is told so of a container of others.
+    scene.daemon.docker(&[
+        "run",
+        "--detach",
+        "--name",
+        "failing",
+        "--restart",
+        "always",
+        "busybox:test",
+        "false",
+    ]);
+    let began = Instant::now();
+    while scene.daemon.state("failing") != "restarting" {
+        assert!(began.elapsed() < Duration::from_secs(60), "it never starts again");
+    }
+    post(PATH, &run, json!({ "container": "failing" })).refused(404, "not_found");
+    scene.daemon.docker(&["rm", "--force", "failing"]);
+    // A container that is restored is the tenant's yet: its image does not say so, its maker does.
+    scene.host.succeed(["container", "restore", "acme/web", "--name", "again"]);
+    post("/v1/container-snapshots/acme/again", &run, json!({ "container": "again" })).expect(200);
+    scene.daemon.docker(&["rm", "--force", "again"]);
     // Whose container it is, its label says: a token of another tenant does not reach it, whatever it calls the snapshots.
     for (path, secret, container) in [
         ("/v1/container-snapshots/other/web", &other, "web"),
@@ -79,12 +107,12 @@ fn a_container_goes_on_though_the_caller_has_left() {
     let body = json!({ "container": "web" }).to_string();
     let request = tests::served::request(&format!("POST {PATH}"), Some(&run), Some(&body));
     std::thread::scope(|scope| {
-        scope.spawn(|| served.send_and_leave(&request, std::time::Duration::from_millis(100)));
+        scope.spawn(|| served.send_and_leave(&request, Duration::from_millis(100)));
         scene.await_pause("web");
     });
     let listed = || served.call(&format!("GET {PATH}"), Some(&run), None);
     while listed().status != 200 {
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(scene.daemon.state("web"), "running");
     assert_eq!(scene.daemon.containers(), ["web"]);
