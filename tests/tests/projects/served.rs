@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Write,
     os::unix::fs::{PermissionsExt, symlink},
     time::{Duration, Instant},
 };
@@ -116,6 +117,42 @@ fn a_container_goes_on_though_the_caller_has_left() {
     }
     assert_eq!(scene.daemon.state("web"), "running");
     assert_eq!(scene.daemon.containers(), ["web"]);
+}
+
+#[test]
+fn a_server_that_stops_or_dies_leaves_no_container_paused() {
+    let scene = Scene::new();
+    let tokens = Tokens::new(scene.folder.path());
+    let run = tokens.add(&scene.host, "acme", "run");
+    let address = scene.daemon.address();
+    let started =
+        || Served::start_with(&scene.host, &tokens.path, &["--containers", &address, "--drain", "0"]);
+    scene.host.succeed(["init"]);
+    scene.run("web", &["--label", "pstore.tenant=acme"]);
+    // So much that it takes a while to copy.
+    scene.daemon.sh("web", "dd if=/dev/urandom of=/data/large bs=1M count=60 2>/dev/null");
+    let body = json!({ "container": "web" }).to_string();
+    let request = tests::served::request(&format!("POST {PATH}"), Some(&run), Some(&body));
+    let paused = |served: &Served| {
+        let mut stream = served.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        scene.await_pause("web");
+        stream
+    };
+    // No time is left for what was begun.
+    let served = started();
+    let stream = paused(&served);
+    let ended = served.stop();
+    drop(stream);
+    assert_eq!(scene.daemon.state("web"), "running", "{ended:#?}");
+    // What was killed cannot clean up: the next server does, before anybody asks it for anything.
+    let served = started();
+    let stream = paused(&served);
+    drop(served);
+    drop(stream);
+    assert_eq!(scene.daemon.state("web"), "paused", "it was killed too late to tell");
+    drop(started());
+    assert_eq!(scene.daemon.state("web"), "running");
 }
 
 #[test]
