@@ -10,6 +10,7 @@ use engine::{Engine, failure::Failure, host::signals, interrupt::Interrupt, outc
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::{Error, ErrorKind};
+use volumes::project::recover;
 
 use crate::{
     connections,
@@ -65,6 +66,11 @@ pub struct ServeOutcome {
 
 impl Outcome for ServeOutcome {}
 
+/// How long a server looks after what dead commands have left before it listens. The next command tries again.
+const RECOVERS: Duration = Duration::from_secs(10);
+/// How long work that is given up may take to let services and containers go on.
+const RESUMES: Duration = Duration::from_secs(10);
+
 const WORKSPACES: &str = "--workspaces takes the directory in which the workspaces lie";
 const PROJECTS: &str =
     "--projects takes the directory with a directory of each tenant, in which its project files lie";
@@ -89,6 +95,12 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
     if tls.is_some() && matches!(request.listen, Listen::Socket(_)) {
         return Err(Failure::usage("a socket in the file system is not encrypted")
             .hint("leave --tls-cert and --tls-key out, or listen on an address"));
+    }
+    if request.containers.is_some() || request.projects.is_some() {
+        let recovering = recover::recover_all(&engine, request.projects.as_deref());
+        if tokio::time::timeout(RECOVERS, recovering).await.is_err() {
+            engine.warn("what dead commands have left could not be undone yet; the next command tries again");
+        }
     }
     let bound = match request.listen.bind(!request.socket_users.is_empty()).await {
         Ok(listener) => listener.place().map(|place| (listener, place)),
@@ -131,6 +143,11 @@ pub async fn serve(engine: Engine, request: &ServeRequest) -> Result<ServeOutcom
     };
     let is_drained = connections::serve(listener, &server, until, request.drain).await;
     let is_done = tokio::time::timeout(request.drain, server.work.all_ended()).await.is_ok();
+    if !is_done {
+        // A process that ends would leave services and containers at rest.
+        server.ending.raise();
+        let _ = tokio::time::timeout(RESUMES, server.work.all_ended()).await;
+    }
     if !(is_drained && is_done) {
         let message = format!("some requests had not ended after {} s", request.drain.as_secs());
         return Err(Failure::new(ErrorKind::Interrupted, message)

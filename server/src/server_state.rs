@@ -100,6 +100,8 @@ pub(crate) struct Server {
     pub(crate) socket_users: Vec<SocketUser>,
     /// Raised when the server is to stop.
     pub(crate) stopping: Interrupt,
+    /// Raised when the time for requests to end is over: what keeps services or containers at rest is given up.
+    pub(crate) ending: Interrupt,
 }
 
 /// The work of a server on its host besides answering.
@@ -156,6 +158,7 @@ impl Server {
             saving: ConcurrencyLimit::new("projects to save", MAX_SAVED),
             socket_users,
             stopping,
+            ending: Interrupt::new(),
         }
     }
 }

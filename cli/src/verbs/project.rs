@@ -61,6 +61,7 @@ async fn save(engine: Engine, args: &ProjectSaveArgs) -> Result<Answer, Failure>
         actor: args.actor.name(),
         wait: args.wait,
         docker_host: args.docker.docker_host.clone(),
+        no_links: false,
     };
     let outcome = save::save(&engine, &request).await?;
     let brief = Some(format!("{}\n", outcome.snapshot.snapshot_id));

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use axum::http::Method;
-use engine::{Engine, failure::Failure, interrupt::Interrupt, names::Scope};
+use engine::{Engine, failure::Failure, names::Scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use store::ErrorKind;
@@ -122,8 +122,8 @@ async fn snapshot(call: Call) -> Answer {
         fail_open: body.fail_open,
         ..ContainerSnapshotRequest::new(body.container)
     };
-    // A container that rests goes on, though the server is told to stop meanwhile.
-    let engine = Engine { interrupt: Interrupt::new(), ..call.engine.clone() };
+    // It is brought to its end though the server is told to stop meanwhile. When the time for that is over, the container goes on.
+    let engine = Engine { interrupt: call.server.ending.clone(), ..call.engine.clone() };
     let outcome = container::snapshot(&engine, &request).await;
     drop(room);
     let outcome = outcome?;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use axum::http::Method;
-use engine::{Engine, failure::Failure, interrupt::Interrupt};
+use engine::{Engine, failure::Failure};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use store::{ErrorKind, name::ProfileName};
@@ -108,9 +108,10 @@ async fn save(call: Call) -> Answer {
         actor: call.actor(),
         wait: Duration::from_secs(body.wait),
         docker_host: None,
+        no_links: true,
     };
-    // Services that rest go on, though the server is told to stop meanwhile.
-    let engine = Engine { interrupt: Interrupt::new(), ..call.engine.clone() };
+    // It is brought to its end though the server is told to stop meanwhile. When the time for that is over, services go on.
+    let engine = Engine { interrupt: call.server.ending.clone(), ..call.engine.clone() };
     let outcome = Box::pin(save::save(&engine, &request)).await;
     drop(room);
     answer(&outcome?)

@@ -1,6 +1,11 @@
 //! These tests store containers through a server, as an agent's framework does.
 
-use std::fs;
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::{PermissionsExt, symlink},
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 use tests::served::{Served, Tokens};
@@ -35,6 +40,33 @@ fn what_happens_to_a_run_stores_the_containers_of_its_tenant_and_no_others() {
     assert_eq!(listed["snapshots"][0]["labels"]["run_id"], "run-7");
     assert_eq!(listed["snapshots"][0]["labels"]["task"], "checkout");
 
+    // An image may come from anybody, and names no tenant.
+    scene.daemon.docker(&["commit", "--change", "LABEL pstore.tenant=acme", "private", "labelled:test"]);
+    scene.daemon.docker(&["create", "--name", "labelled", "labelled:test"]);
+    post(PATH, &run, json!({ "container": "labelled" })).refused(404, "not_found");
+    scene.daemon.docker(&["rm", "labelled"]);
+    scene.daemon.docker(&["rmi", "labelled:test"]);
+    // One that starts again and again is in no state to be stored, and nobody is told so of a container of others.
+    scene.daemon.docker(&[
+        "run",
+        "--detach",
+        "--name",
+        "failing",
+        "--restart",
+        "always",
+        "busybox:test",
+        "false",
+    ]);
+    let began = Instant::now();
+    while scene.daemon.state("failing") != "restarting" {
+        assert!(began.elapsed() < Duration::from_secs(60), "it never starts again");
+    }
+    post(PATH, &run, json!({ "container": "failing" })).refused(404, "not_found");
+    scene.daemon.docker(&["rm", "--force", "failing"]);
+    // A container that is restored is the tenant's yet: its image does not say so, its maker does.
+    scene.host.succeed(["container", "restore", "acme/web", "--name", "again"]);
+    post("/v1/container-snapshots/acme/again", &run, json!({ "container": "again" })).expect(200);
+    scene.daemon.docker(&["rm", "--force", "again"]);
     // Whose container it is, its label says: a token of another tenant does not reach it, whatever it calls the snapshots.
     for (path, secret, container) in [
         ("/v1/container-snapshots/other/web", &other, "web"),
@@ -76,15 +108,51 @@ fn a_container_goes_on_though_the_caller_has_left() {
     let body = json!({ "container": "web" }).to_string();
     let request = tests::served::request(&format!("POST {PATH}"), Some(&run), Some(&body));
     std::thread::scope(|scope| {
-        scope.spawn(|| served.send_and_leave(&request, std::time::Duration::from_millis(100)));
+        scope.spawn(|| served.send_and_leave(&request, Duration::from_millis(100)));
         scene.await_pause("web");
     });
     let listed = || served.call(&format!("GET {PATH}"), Some(&run), None);
     while listed().status != 200 {
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(scene.daemon.state("web"), "running");
     assert_eq!(scene.daemon.containers(), ["web"]);
+}
+
+#[test]
+fn a_server_that_stops_or_dies_leaves_no_container_paused() {
+    let scene = Scene::new();
+    let tokens = Tokens::new(scene.folder.path());
+    let run = tokens.add(&scene.host, "acme", "run");
+    let address = scene.daemon.address();
+    let started =
+        || Served::start_with(&scene.host, &tokens.path, &["--containers", &address, "--drain", "0"]);
+    scene.host.succeed(["init"]);
+    scene.run("web", &["--label", "pstore.tenant=acme"]);
+    // So much that it takes a while to copy.
+    scene.daemon.sh("web", "dd if=/dev/urandom of=/data/large bs=1M count=60 2>/dev/null");
+    let body = json!({ "container": "web" }).to_string();
+    let request = tests::served::request(&format!("POST {PATH}"), Some(&run), Some(&body));
+    let paused = |served: &Served| {
+        let mut stream = served.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        scene.await_pause("web");
+        stream
+    };
+    // No time is left for what was begun.
+    let served = started();
+    let stream = paused(&served);
+    let ended = served.stop();
+    drop(stream);
+    assert_eq!(scene.daemon.state("web"), "running", "{ended:#?}");
+    // What was killed cannot clean up: the next server does, before anybody asks it for anything.
+    let served = started();
+    let stream = paused(&served);
+    drop(served);
+    drop(stream);
+    assert_eq!(scene.daemon.state("web"), "paused", "it was killed too late to tell");
+    drop(started());
+    assert_eq!(scene.daemon.state("web"), "running");
 }
 
 #[test]
@@ -129,4 +197,47 @@ fn a_project_is_saved_for_callers_of_its_tenant() {
     shop.host.succeed(["lock", "acquire", "acme/shop", "--chrome-major", "65534"]);
     post(path, &run, json!({})).refused(409, "lock_held");
     assert_eq!(shop.states().len(), 1);
+}
+
+/// An app of a tenant that owns a folder of the project must not choose what is read.
+#[test]
+fn a_project_whose_folders_could_be_replaced_by_links_is_not_saved_for_callers() {
+    let shop = Shop::new(ALL);
+    let _web = shop.web();
+    let tokens = Tokens::new(&shop.path(""));
+    let run = tokens.add(&shop.host, "acme", "run");
+    let projects = shop.path("projects");
+    fs::create_dir_all(projects.join("acme")).unwrap();
+    let text = fs::read_to_string(shop.file()).unwrap().replace("\"current\"", "\"../../current\"");
+    fs::write(projects.join("acme/shop.toml"), &text).unwrap();
+    let served = Served::start_with(&shop.host, &tokens.path, &["--projects", projects.to_str().unwrap()]);
+    shop.host.succeed(["init"]);
+    let post =
+        || served.call("POST /v1/project-snapshots/acme/shop", Some(&run), Some(&json!({ "labels": {} })));
+    post().expect(200);
+    // Above a volume, and at its place.
+    for name in ["current/volumes", "current/volumes/uploads", "current/volumes/db", "current/files"] {
+        let (place, aside) = (shop.path(name), shop.path("aside"));
+        fs::rename(&place, &aside).unwrap();
+        // What the link leads to is as good as what it has replaced.
+        symlink(&aside, &place).unwrap();
+        post().refused(400, "invalid_input");
+        fs::remove_file(&place).unwrap();
+        fs::rename(&aside, &place).unwrap();
+    }
+    // A link could come later where others may write.
+    let volumes = shop.path("current/volumes");
+    fs::set_permissions(&volumes, fs::Permissions::from_mode(0o777)).unwrap();
+    post().refused(400, "invalid_input");
+    fs::set_permissions(&volumes, fs::Permissions::from_mode(0o755)).unwrap();
+    // So could one to a folder with a database.
+    let inner = shop.path("current/volumes/db/inner");
+    fs::create_dir(&inner).unwrap();
+    fs::copy(shop.database_path(), inner.join("app.db")).unwrap();
+    post().expect(200);
+    fs::set_permissions(shop.path("current/volumes/db"), fs::Permissions::from_mode(0o777)).unwrap();
+    post().refused(400, "invalid_input");
+    assert_eq!(shop.states().len(), 2);
+    // Who works on the host says what is saved.
+    shop.save(&[]);
 }

@@ -5,7 +5,7 @@ use engine::failure::Failure;
 use serde_json::{Value, json};
 use store::{ErrorKind, error::utc};
 
-use crate::docker::{Container, Docker, failure};
+use crate::docker::{Container, Docker, OURS, failure};
 
 /// What of a container's configuration is about the container alone, and no image has.
 const OF_THE_CONTAINER: [&str; 4] = ["Hostname", "Domainname", "Image", "MacAddress"];
@@ -40,6 +40,13 @@ impl BaseImage {
         let mut config = config.clone();
         if let Some(fields) = config.as_object_mut() {
             fields.retain(|name, _| !OF_THE_CONTAINER.contains(&name.as_str()));
+        }
+        let of_image = self.described.config.as_ref().and_then(|config| config.labels.as_ref());
+        if let Some(labels) = config.get_mut("Labels").and_then(Value::as_object_mut) {
+            // What the container's maker says of it is not said of the image.
+            labels.retain(|name, _| {
+                !name.starts_with(OURS) || of_image.is_some_and(|of_image| of_image.contains_key(name))
+            });
         }
         let digests: Vec<&str> = self.layers.iter().map(String::as_str).chain([digest]).collect();
         let mut whole = json!({

@@ -4,6 +4,7 @@
 //! stored is the container of one moment. What it was found doing it does again, however the snapshot ends.
 
 use std::{
+    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -143,7 +144,7 @@ async fn take(
     failed.iter().for_each(|failure| engine.warn(&failure.message));
     let container = docker.container(&request.container).await;
     let container = match &request.only_of {
-        Some(tenant) => of_tenant(container, &request.container, tenant)?,
+        Some(tenant) => of_tenant(&docker, container, &request.container, tenant).await?,
         None => container?,
     };
     let name = match &request.name {
@@ -216,22 +217,33 @@ async fn take(
 }
 
 /// The maker of a container says by a label whose it is. A caller is not told of those of others.
-fn of_tenant(found: Result<Container, Failure>, name: &str, tenant: &Tenant) -> Result<Container, Failure> {
-    let is_theirs = |container: &Container| {
-        let labels = container.described.config.as_ref().and_then(|config| config.labels.as_ref());
-        labels
-            .and_then(|labels| labels.get(names::TENANT_LABEL))
-            .is_some_and(|label| label == tenant.as_str())
+async fn of_tenant(
+    docker: &Docker,
+    found: Result<Container, Failure>,
+    name: &str,
+    tenant: &Tenant,
+) -> Result<Container, Failure> {
+    let container = match found {
+        Ok(container) => is_theirs(docker, &container, tenant).await.then_some(container),
+        // One that is in no state to be stored may be another tenant's.
+        Err(failure) if matches!(failure.kind, ErrorKind::NotFound | ErrorKind::InUse) => None,
+        Err(failure) => return Err(failure),
     };
-    match found {
-        Ok(container) if is_theirs(&container) => Ok(container),
-        Err(failure) if failure.kind != ErrorKind::NotFound => Err(failure),
-        _ => {
-            let label = names::TENANT_LABEL;
-            let message = format!("there is no container {name:?} of the tenant {tenant}");
-            Err(Failure::new(ErrorKind::NotFound, message).hint(format!(
-                "`docker run --label {label}={tenant} …` makes a container that is the tenant's"
-            )))
-        }
-    }
+    container.ok_or_else(|| {
+        let label = names::TENANT_LABEL;
+        let message = format!("there is no container {name:?} of the tenant {tenant}");
+        Failure::new(ErrorKind::NotFound, message).hint(format!(
+            "`docker run --label {label}={tenant} …` makes a container that is the tenant's, if its image has no such label"
+        ))
+    })
+}
+
+/// Whether the maker of the container says so. What the image says as well may be the word of the image's publisher.
+async fn is_theirs(docker: &Docker, container: &Container, tenant: &Tenant) -> bool {
+    let says_so = |labels: &HashMap<String, String>| {
+        labels.get(names::TENANT_LABEL).is_some_and(|label| label == tenant.as_str())
+    };
+    let labels = container.described.config.as_ref().and_then(|config| config.labels.as_ref());
+    labels.is_some_and(says_so)
+        && docker.image_labels(container).await.is_some_and(|of_image| !says_so(&of_image))
 }

@@ -41,13 +41,15 @@ const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 /// Attributes in which an overlay says what it needs to know.
 const OVERLAY: &[u8] = b"trusted.overlay.";
-/// The same where a user without rights has mounted it.
-const OVERLAY_OF_USER: &[u8] = b"user.overlay.";
 /// Those that say nothing of the content.
 const WITHOUT_MEANING: [&[u8]; 5] = [b"origin", b"impure", b"nlink", b"uuid", b"index"];
 /// Attributes that lend rights, which a layer keeps, as the daemon does.
 const CAPABILITY: &[u8] = b"security.capability";
 const USER: &[u8] = b"user.";
+/// How many bytes the attributes of an entry may take in a layer. Those who read layers take no more than a mebibyte.
+const MAX_ATTRIBUTE_BYTES: usize = 512 << 10;
+/// What a layer takes for an attribute besides its name and its value.
+const AROUND_ATTRIBUTE: usize = 64;
 
 /// How many directories may lie in one another: each is open while what lies in it is read.
 const MAX_DEPTH: usize = 256;
@@ -242,8 +244,8 @@ fn attributes(folder: BorrowedFd<'_>, name: &CStr, path: &[u8]) -> Result<Attrib
             value.truncate(len);
             Ok(value)
         };
-        let meaning = key.strip_prefix(OVERLAY).or_else(|| key.strip_prefix(OVERLAY_OF_USER));
-        match meaning {
+        // An overlay of a user without rights says the same in attributes of `user.*`; no daemon that is asked has one.
+        match key.strip_prefix(OVERLAY) {
             Some(b"opaque") if value()? == b"y" => is_opaque = true,
             Some(meaning) if WITHOUT_MEANING.contains(&meaning) => {}
             Some(_) => {
@@ -255,7 +257,18 @@ fn attributes(folder: BorrowedFd<'_>, name: &CStr, path: &[u8]) -> Result<Attrib
         }
     }
     kept.sort();
+    if !can_be_written(&kept) {
+        let told = format!("{} has attributes that no layer can have", path.escape_ascii());
+        return Err(Unwritten::Unknown(told));
+    }
     Ok((kept, is_opaque))
+}
+
+/// Whether a layer can have these attributes: the sign between name and value is in no name, and all of them are short enough.
+fn can_be_written(attributes: &[(Vec<u8>, Vec<u8>)]) -> bool {
+    let bytes: usize =
+        attributes.iter().map(|(name, value)| name.len() + value.len() + AROUND_ATTRIBUTE).sum();
+    bytes <= MAX_ATTRIBUTE_BYTES && attributes.iter().all(|(name, _)| !name.contains(&b'='))
 }
 
 #[cfg(test)]
@@ -265,6 +278,7 @@ mod tests {
         os::unix::fs::{PermissionsExt, symlink},
     };
 
+    use rustix::fs::{XattrFlags, lsetxattr};
     use store::archive::reader::{Limits, Reader, What};
 
     use super::*;
@@ -320,6 +334,29 @@ mod tests {
         fs::remove_file(folder.path().join("layer.tar")).unwrap();
         fs::create_dir_all(deep.join("d/".repeat(MAX_DEPTH + 1))).unwrap();
         assert_eq!(left(&deep), None);
+    }
+
+    #[test]
+    fn attributes_that_no_layer_can_have_are_left_to_the_daemon() {
+        let attribute = |name: &str, len: usize| (name.as_bytes().to_vec(), vec![0; len]);
+        assert!(can_be_written(&[]));
+        assert!(can_be_written(&[attribute("user.overlay.opaque", 1), attribute("user.large", 500 << 10)]));
+        assert!(!can_be_written(&[attribute("user.a=b", 1)]));
+        assert!(!can_be_written(&[attribute("user.large", MAX_ATTRIBUTE_BYTES)]));
+        assert!(!can_be_written(&vec![attribute("user.a", 0); MAX_ATTRIBUTE_BYTES / AROUND_ATTRIBUTE]));
+    }
+
+    #[test]
+    fn an_attribute_that_a_user_calls_as_an_overlay_of_users_does_is_an_attribute() {
+        let folder = tempfile::tempdir().unwrap();
+        let upper = folder.path().join("upper");
+        fs::create_dir_all(upper.join("etc")).unwrap();
+        let key = "user.overlay.redirect";
+        lsetxattr(upper.join("etc"), key, b"/elsewhere", XattrFlags::empty()).unwrap();
+        let layer = folder.path().join("layer.tar");
+        assert!(write_upper_layer(&upper, &layer, u64::MAX).unwrap().is_some());
+        let bytes = fs::read(&layer).unwrap();
+        assert!(bytes.windows(key.len()).any(|part| part == key.as_bytes()));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use super::{
     changes::{HELPER, MARK},
     connection::Docker,
     containers::Container,
+    labels::OURS,
     notes::{HeldNote, Note, Notes, Undo},
     problem::failure,
 };
@@ -81,7 +82,15 @@ impl Docker {
             .pause(false)
             .build();
         let config = container.described.config.clone().unwrap_or_default();
-        let config = ContainerConfig { image: None, ..config };
+        let mut config = ContainerConfig { image: None, ..config };
+        // What the container's maker says of it is not said of the image. The daemon would add what is not there.
+        if let (Some(labels), Some(of_image)) = (&mut config.labels, self.image_labels(container).await) {
+            for (name, value) in labels {
+                if name.starts_with(OURS) && !of_image.contains_key(name) {
+                    value.clear();
+                }
+            }
+        }
         match self.api.commit_container(options, config).await {
             Ok(made) => Ok(TemporaryImage { docker: self.clone(), id: made.id, tag, note }),
             Err(error) => {

@@ -8,7 +8,7 @@ use std::{
     collections::BTreeSet,
     fs::{self, DirBuilder, File},
     io::{self, Read, Write},
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -196,6 +196,10 @@ fn held_by_another(path: PathBuf) -> Option<Note> {
 fn taken(path: PathBuf) -> Option<HeldNote> {
     let mut file = File::open(&path).ok()?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    // Its owner may have removed it between the two: what it names is undone.
+    if file.metadata().ok()?.nlink() == 0 {
+        return None;
+    }
     let mut text = Vec::new();
     file.read_to_end(&mut text).ok()?;
     let note = serde_json::from_slice(&text);
@@ -232,6 +236,8 @@ impl HeldNote {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     fn note(host: &str, container: &str) -> Note {
@@ -259,6 +265,16 @@ mod tests {
         assert!(notes.is_at_rest("1", None), "the command that undoes it works on the container");
         left.remove(0).remove();
         assert!(notes.left("here").is_empty());
+    }
+
+    #[test]
+    fn a_note_that_its_owner_has_removed_meanwhile_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let notes = Notes { folder: folder.path().to_owned() };
+        let held = notes.write(note("here", "1")).unwrap();
+        let opened = File::open(&held.path).unwrap();
+        held.remove();
+        assert!(taken(format!("/proc/self/fd/{}", opened.as_raw_fd()).into()).is_none());
     }
 
     #[test]

@@ -51,6 +51,8 @@ pub struct Project {
     pub pre_save: Vec<Hook>,
     /// What runs after a save, also after one that failed.
     pub post_save: Vec<Hook>,
+    /// Whether it is saved for a caller of a server, so that no folder may be one that other users could replace.
+    pub no_links: bool,
 }
 
 /// How many saved states stay.
@@ -226,6 +228,7 @@ impl Project {
             services,
             pre_save: hooks(table.hooks.pre_save)?,
             post_save: hooks(table.hooks.post_save)?,
+            no_links: false,
         })
     }
 }

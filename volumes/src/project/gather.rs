@@ -61,7 +61,9 @@ pub async fn databases(project: &Project, workspace: &Path) -> Result<Gathered, 
             VolumeKind::Generic { .. } => {}
             VolumeKind::Sqlite { files, wait } => {
                 let (from, files, wait) = (volume.path.clone(), files.clone(), *wait);
-                let copies = blocking(move || sqlite::copy_volume(&from, &to, &files, wait)).await?;
+                let no_links = project.no_links;
+                let copying = move || sqlite::copy_volume(&from, &to, (&files, wait), no_links);
+                let copies = blocking(copying).await?;
                 gathered.sqlite.insert(name.clone(), copies);
             }
             VolumeKind::Postgres(server) => {

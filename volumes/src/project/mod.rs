@@ -7,6 +7,7 @@ pub mod digest;
 pub mod file;
 #[cfg(test)]
 mod file_tests;
+mod fixed;
 pub mod gather;
 pub mod hooks;
 pub mod list;

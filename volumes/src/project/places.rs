@@ -8,7 +8,7 @@ use std::{
 use engine::failure::Failure;
 use store::{ErrorKind, error::IoContext};
 
-use super::{FILES, VOLUMES, file::Project, volume::VolumeKind};
+use super::{FILES, VOLUMES, file::Project, fixed::require_fixed, volume::VolumeKind};
 
 /// Refuses parts of which one lies inside the other: it would be saved twice, and a restore could not put both back.
 pub fn require_apart(project: &Project) -> Result<(), Failure> {
@@ -30,6 +30,19 @@ pub fn require_apart(project: &Project) -> Result<(), Failure> {
                 )));
             }
         }
+    }
+    Ok(())
+}
+
+/// Refuses parts that other users of this host could put links in the place of.
+pub fn require_fixed_places(project: &Project) -> Result<(), Failure> {
+    require_fixed(&project.state)?;
+    let files = project.state.join(FILES);
+    if fs::symlink_metadata(&files).is_ok() {
+        require_fixed(&files)?;
+    }
+    for (_, path) in folders(project) {
+        require_fixed(path)?;
     }
     Ok(())
 }

@@ -1,5 +1,10 @@
 //! `recover` undoes what a save or restore has left that was killed.
 
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
 use engine::{Engine, failure::Failure};
 
 use super::{containers, file::Project, hooks, note::Note, swap};
@@ -27,6 +32,32 @@ pub async fn recover(engine: &Engine, project: &Project) {
     {
         engine.warn(&failure.message);
     }
+}
+
+/// Undoes what dead commands have left at daemons, and of the projects whose files are in the directories in `folder`. What
+/// cannot be done is a warning: the next command tries again.
+#[crate::boxed]
+pub async fn recover_all(engine: &Engine, folder: Option<&Path>) {
+    if let Err(failure) = containers::settle(engine).await {
+        engine.warn(&failure.message);
+    }
+    for file in folder.map(files_below).unwrap_or_default() {
+        match Project::read(&file) {
+            Ok(project) => recover(engine, &project).await,
+            Err(failure) => engine.warn(&failure.message),
+        }
+    }
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = |folder: &Path| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<PathBuf>>()
+    };
+    let mut files: Vec<PathBuf> = entries(folder).iter().flat_map(|tenant| entries(tenant)).collect();
+    files.retain(|file| file.extension().is_some_and(|suffix| suffix == "toml") && file.is_file());
+    files.sort_unstable();
+    files
 }
 
 /// Undoes what the note says, and clears it. A service that cannot go on keeps no other from going on; the note

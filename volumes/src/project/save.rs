@@ -57,6 +57,8 @@ pub struct SaveRequest {
     pub wait: Duration,
     /// The address of the Docker daemon; that of the project file if it is not said, else that of this machine.
     pub docker_host: Option<String>,
+    /// Refuse folders that other users than root and that of this process could put links in the place of.
+    pub no_links: bool,
 }
 
 /// A state of a project that was saved.
@@ -100,8 +102,15 @@ pub async fn save(engine: &Engine, request: &SaveRequest) -> Result<SaveOutcome,
     let options =
         CaptureOptions { labels: request.labels.clone(), ..CaptureOptions::new(request.reason.of_record()) };
     options.check()?;
-    let project =
-        at(engine, Step::Resolve, resolve(engine, &request.file, request.docker_host.as_deref())).await?;
+    let project = at(engine, Step::Resolve, async {
+        let project = resolve(engine, &request.file, request.docker_host.as_deref()).await?;
+        let project = Project { no_links: request.no_links, ..project };
+        if project.no_links {
+            places::require_fixed_places(&project)?;
+        }
+        Ok(project)
+    })
+    .await?;
     let locked = at(engine, Step::Lock, lock(engine, &project, &request.actor, request.wait)).await?;
     let outcome = under_lock(engine, &project, locked, request).await?;
     Ok(SaveOutcome { elapsed: began.elapsed(), elapsed_ms: began.elapsed().as_millis() as u64, ..outcome })
@@ -267,6 +276,7 @@ pub async fn before_restore(
         actor: actor.clone(),
         wait: Duration::ZERO,
         docker_host: project.docker_host.clone(),
+        no_links: project.no_links,
     };
     let project = Project { keep: Keep::All, ..project.clone() };
     let Locked { tenant, hold, renewer, note } = locked;

@@ -22,6 +22,7 @@ use store::{Error, error::IoContext};
 
 use super::{
     copy::{Copier, attributes},
+    fixed::require_fixed,
     metadata::SqliteCopy,
 };
 
@@ -35,12 +36,13 @@ const LINES: usize = 10;
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Copies a volume to `to`: all of its folder, or the listed databases.
+/// Copies a volume to `to`: all of its folder, or the listed databases. With `no_links`, a database is refused that lies in a
+/// folder that other users could put a link in the place of: SQLite opens it by its path.
 pub fn copy_volume(
     volume: &Path,
     to: &Path,
-    files: &[PathBuf],
-    wait: Duration,
+    (files, wait): (&[PathBuf], Duration),
+    no_links: bool,
 ) -> Result<Vec<SqliteCopy>, Error> {
     // Above it there may be links; SQLite follows none.
     let volume = &fs::canonicalize(volume).at("cannot find", volume)?;
@@ -48,6 +50,10 @@ pub fn copy_volume(
         true => find(volume)?,
         false => listed(volume, files)?,
     };
+    if no_links {
+        let folders: BTreeSet<&Path> = databases.iter().filter_map(|database| database.parent()).collect();
+        folders.into_iter().try_for_each(require_fixed)?;
+    }
     match files.is_empty() {
         true => {
             let leaves_out = |path: &Path| databases.iter().any(|database| is_of(path, database));
