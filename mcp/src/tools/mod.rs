@@ -68,6 +68,6 @@ mod tests {
     fn all_that_an_agent_is_told_of_the_tools_fits_its_context() {
         let told =
             serde_json::to_string(&all().iter().map(|tool| &tool.definition).collect::<Vec<_>>()).unwrap();
-        assert!(told.len() < 28_500, "{} bytes", told.len());
+        assert!(told.len() < 29_500, "{} bytes", told.len());
     }
 }

@@ -69,6 +69,8 @@ pub const CHANGED_MEANWHILE: &str = "changed-meanwhile";
 const ATTEMPTS: u32 = 3;
 /// The same, of a directory whose files are taken as they are read.
 const ATTEMPTS_AS_READ: u32 = 10;
+/// For so long a capture that is to end still takes the lock that it was about to take.
+const UNTIL_TAKEN: Duration = Duration::from_secs(1);
 
 /// The directory to capture, and the facts to write into its record.
 #[derive(Clone, Debug)]
@@ -284,12 +286,23 @@ pub async fn snapshot(
         progress,
         handle,
         right: OnceCell::new(),
+        taking: tokio::sync::Mutex::default(),
         takes_as_read: AtomicBool::new(false),
         changed_meanwhile: Mutex::default(),
     };
-    let ended = tokio::select! {
-        ended = capture.until_done() => ended,
-        () = stop => Err(Error::Interrupted),
+    let ended = {
+        let mut capturing = std::pin::pin!(capture.until_done());
+        tokio::select! {
+            ended = &mut capturing => ended,
+            () = stop => {
+                // A lock that is being taken is taken first: nobody would give it back.
+                tokio::select! {
+                    _ = &mut capturing => {}
+                    _ = tokio::time::timeout(UNTIL_TAKEN, capture.taking.lock()) => {}
+                }
+                Err(Error::Interrupted)
+            }
+        }
     };
     if let Some(right) = capture.right.into_inner() {
         right.give_back().await;
@@ -305,6 +318,8 @@ struct Capture<'a> {
     handle: LineageHandle,
     /// Taken when there is something to write, and kept over all attempts.
     right: OnceCell<HeldOrOwnLock>,
+    /// Held while `right` is obtained.
+    taking: tokio::sync::Mutex<()>,
     /// Files are taken as they are read: the directory has changed before that, and may do so.
     takes_as_read: AtomicBool,
     /// Something that has changed since.
@@ -367,7 +382,9 @@ impl Capture<'_> {
                 CaptureOutcome::unchanged(base, Flip::Unchanged, 0),
             );
         }
+        let taking = self.taking.lock().await;
         let right = self.right.get_or_try_init(|| HeldOrOwnLock::obtain(self, survey)).await?;
+        drop(taking);
         // What counts is what the pointer named when it was claimed.
         let claimed = right.hold.base().await;
         self.must_stand_on(claimed)?;
