@@ -102,7 +102,6 @@ fn a_container_goes_on_though_the_caller_has_left() {
     let served = Served::start_with(&scene.host, &tokens.path, &["--containers", &address]);
     // A server makes no store.
     scene.host.succeed(["init"]);
-    scene.host.succeed(["init"]);
     scene.run("web", &["--label", "pstore.tenant=acme"]);
     scene.daemon.sh("web", "dd if=/dev/urandom of=/data/large bs=1M count=40 2>/dev/null");
     let body = json!({ "container": "web" }).to_string();
@@ -112,11 +111,14 @@ fn a_container_goes_on_though_the_caller_has_left() {
         scene.await_pause("web");
     });
     let listed = || served.call(&format!("GET {PATH}"), Some(&run), None);
-    while listed().status != 200 {
+    let began = Instant::now();
+    while scene.daemon.state("web") != "running"
+        || scene.daemon.containers() != ["web"]
+        || listed().status != 200
+    {
+        assert!(began.elapsed() < Duration::from_secs(60), "web is {}", scene.daemon.state("web"));
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert_eq!(scene.daemon.state("web"), "running");
-    assert_eq!(scene.daemon.containers(), ["web"]);
 }
 
 #[test]
