@@ -221,7 +221,7 @@ async fn what_was_edited_is_stored_as_if_all_of_it_were_read() {
 
 /// The file in which a host remembers a directory.
 fn memory(cache: &Path) -> PathBuf {
-    let is_one = |path: &PathBuf| path.is_file() && fs::read(path).unwrap().starts_with(b"pstore/stat/4\n");
+    let is_one = |path: &PathBuf| path.is_file() && fs::read(path).unwrap().starts_with(b"pstore/stat/5\n");
     let found: Vec<PathBuf> = all(cache).into_iter().filter(is_one).collect();
     let [path] = &found[..] else { panic!("{found:?}") };
     path.clone()
