@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path, thread, time::Duration};
 
-use store::format::{layout, tree::Entry};
+use store::format::{
+    layout,
+    tree::{Entry, Kind},
+};
 use tests::{
     binary::{self, Ended, Host, Running},
     forge::{
@@ -163,7 +166,8 @@ fn readers(files: u64) -> Vec<(&'static str, u64)> {
     forge.write_spanned(&entries);
     fs::write(source.join("x"), "x").unwrap();
     host.snapshot(&source, "acme/alice");
-    let at = entries.len() / 2;
+    let is_file = |at: &usize| matches!(entries[*at].kind, Kind::File { .. });
+    let at = (entries.len() / 2..entries.len()).find(is_file).unwrap();
     entries[at] = file(&entries[at].path.to_string(), b"another");
     let mut forge = Forge::of(&store, "acme/alice/131");
     forge.write_spanned(&entries);

@@ -174,7 +174,7 @@ mod tests {
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
         assert_eq!(
             (written.digest, written.len),
-            (super::super::top_layer::hex(&digest), bytes.len() as u64)
+            (format!("sha256:{}", super::super::top_layer::hex(&digest)), bytes.len() as u64)
         );
         let mut reader = Reader::new(&bytes[..], Limits::of(u64::MAX));
         let read = reader.next_member().unwrap().unwrap();
