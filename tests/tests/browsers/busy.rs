@@ -67,13 +67,6 @@ pub struct Due {
     visited: u64,
 }
 
-impl Due {
-    /// Without what a browser that is killed may not have written yet.
-    pub fn rows_alone(self) -> Self {
-        Self { rows: self.rows, ..Self::default() }
-    }
-}
-
 /// The page, in a browser on a mount.
 pub struct Busy<'a> {
     page: Page<'a>,

@@ -29,15 +29,15 @@ fn a_daemon_that_is_killed_right_after_a_commit_takes_nothing_with_it() {
         let mut page = Busy::start(&mut devtools, &site);
         let due = page.goes_on(Due::default());
         let committed = fixture.commit_hot();
-        let later = page.due().rows_alone();
         fixture.kill(&mounted);
         chromium.kill();
         reader.assert_has(committed["record"].as_str().unwrap(), due);
         mounted = mount(&fixture, &fixture.host);
         assert_eq!(mounted["resumed"], true, "{mounted:#}");
-        for due in [due, later] {
-            assert_in(&fixture.mountpoint, &fixture.path("one"), &site, due);
-        }
+        // What the page wrote after the commit may be torn: the next browser begins with the commit.
+        discard(&fixture.host, &fixture.mountpoint);
+        mounted = mount(&fixture, &fixture.host);
+        assert_in(&fixture.mountpoint, &fixture.path("one"), &site, due);
     }
     discard(&fixture.host, &fixture.mountpoint);
 }
