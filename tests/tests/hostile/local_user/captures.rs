@@ -126,6 +126,7 @@ fn caches_and_sessions_that_others_can_change_are_refused() {
         "PSTORE_SESSION_DIR names another",
     );
     refused(&[open.as_str(), "./pstore", "sessions"], "can be changed by other users", "chmod go-w");
-    assert_eq!(user.shell("grep -c mounted /proc/self/mounts"), "0");
+    let mounted = user.path("mounted");
+    assert_eq!(user.shell(&format!("grep -cF {} /proc/self/mounts", mounted.display())), "0");
     assert_eq!(fs::metadata(user.path("open")).unwrap().mode() & 0o777, 0o777, "nothing was changed");
 }
