@@ -25,6 +25,8 @@ use crate::{
 pub(crate) enum CheckJob {
     Sqlite(#[serde(with = "path_as_bytes")] PathBuf),
     LevelDb(#[serde(with = "path_as_bytes")] PathBuf),
+    /// The same without its tables.
+    LevelDbLogs(#[serde(with = "path_as_bytes")] PathBuf),
     /// Two databases of cookies, of which one is to be told from the other, and until when a cookie
     /// that lapses is told.
     Sites(#[serde(with = "path_as_bytes")] PathBuf, u64),
@@ -59,6 +61,7 @@ impl CheckJob {
         match self {
             Self::Sqlite(path)
             | Self::LevelDb(path)
+            | Self::LevelDbLogs(path)
             | Self::Sites(path, _)
             | Self::Storage(path)
             | Self::Cookies(path, ..)
@@ -82,6 +85,7 @@ impl CheckJob {
                 CheckResult::Sqlite(checked, count)
             }
             Self::LevelDb(path) => CheckResult::LevelDb(leveldb::check(dir, path, means.deadline)),
+            Self::LevelDbLogs(path) => CheckResult::LevelDb(leveldb::check_logs(dir, path, means.deadline)),
             Self::Sites(path, soon_ms) => {
                 CheckResult::Sites(path.clone(), cookie_sites::check(dir, path, *soon_ms, means))
             }
@@ -108,7 +112,7 @@ impl CheckJob {
                 sqlite::Checked { path, state, hot_journal: false, wal: false, bytes: 0 },
                 None,
             ),
-            Self::LevelDb(_) => CheckResult::LevelDb(leveldb::Checked {
+            Self::LevelDb(_) | Self::LevelDbLogs(_) => CheckResult::LevelDb(leveldb::Checked {
                 path,
                 state,
                 notes: leveldb::Notes::default(),

@@ -8,6 +8,7 @@ use std::{
 };
 
 use serde::Serialize;
+use store::format::{Unknown, health::TornLog};
 
 use crate::{
     cell::Cell,
@@ -92,24 +93,46 @@ impl Examination {
         })
     }
 
+    /// The logs of whole databases that end in the middle of a record.
+    pub fn torn_logs(&self) -> Vec<TornLog> {
+        let whole = self.leveldb.iter().filter(|checked| checked.state == DbState::Ok);
+        let torn = |checked: &leveldb::Checked| {
+            let path = |log: &leveldb::TornLog| checked.path.join(&log.name).to_string_lossy().into_owned();
+            let found =
+                |log| TornLog { path: path(log), whole_bytes: log.whole_bytes, unknown: Unknown::new() };
+            checked.notes.torn.iter().map(found).collect::<Vec<_>>()
+        };
+        whole.flat_map(torn).collect()
+    }
+
     fn states(&self) -> impl Iterator<Item = (&Path, &DbState)> {
         let sqlite = self.sqlite.iter().map(|checked| (checked.path.as_path(), &checked.state));
         sqlite.chain(self.leveldb.iter().map(|checked| (checked.path.as_path(), &checked.state)))
     }
 }
 
+/// Looks at the logs of the LevelDBs below `root` to which these files belong, and at nothing else.
+pub fn examine_logs(root: &Path, of: &BTreeSet<PathBuf>, options: &Options) -> io::Result<Examination> {
+    let dir = ProfileDir::open(root)?;
+    let databases = Inventory::of_changed(&dir, of)?.leveldb;
+    run(&dir, root, databases.into_iter().map(CheckJob::LevelDbLogs).collect(), options)
+}
+
 /// Checks the databases below `root`, none of which is changed or locked. They should be at
 /// rest: one that changes meanwhile may be found damaged and is not.
 pub fn examine(root: &Path, scope: Scope<'_>, options: &Options) -> io::Result<Examination> {
-    let start = Instant::now();
     let dir = ProfileDir::open(root)?;
     let inventory = match scope {
         Scope::All => Inventory::of_all(&dir)?,
         Scope::Changed(changed) => Inventory::of_changed(&dir, changed)?,
     };
-    let jobs = CheckJob::all(&inventory);
+    run(&dir, root, CheckJob::all(&inventory), options)
+}
+
+fn run(dir: &ProfileDir, root: &Path, jobs: Vec<CheckJob>, options: &Options) -> io::Result<Examination> {
+    let start = Instant::now();
     let found = match &options.isolation {
-        Isolation::InProcess => jobs.iter().map(|job| job.check(&dir, options.means())).collect(),
+        Isolation::InProcess => jobs.iter().map(|job| job.check(dir, options.means())).collect(),
         Isolation::Cell(cell) => cell.examine(root, &jobs, options.threads, options.means())?,
     };
     Ok(Examination { elapsed: start.elapsed(), ..Examination::of(found) })

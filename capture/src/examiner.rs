@@ -14,7 +14,7 @@ use store::{
     catalog::clock,
     format::{
         Unknown,
-        health::{Cookies, Expected, Finding, Health, Recovered},
+        health::{Cookies, Expected, Finding, Health, Recovered, TornLog},
         record::{Mode, Record},
     },
     ops::write::snapshot::{Examined, Examiner, HoldBack, TreeFiles},
@@ -194,6 +194,7 @@ impl ProfileExaminer {
                 Mode::Hot => recovered(found),
                 _ => Vec::new(),
             },
+            torn_logs: found.torn_logs(),
             cookies: found
                 .cookies
                 .as_ref()
@@ -316,6 +317,11 @@ fn carry_over(
     health.hot_journals.extend(before.hot_journals.iter().filter(hot).cloned());
     let unfinished = |recovered: &&Recovered| is_hot && hot(&&recovered.path);
     health.recovered.extend(before.recovered.iter().filter(unfinished).cloned());
+    let torn = |log: &&TornLog| {
+        let database = Path::new(&log.path).parent().map(shown);
+        database.is_some_and(|database| !looked_at.contains(&database)) && root.join(&log.path).exists()
+    };
+    health.torn_logs.extend(before.torn_logs.iter().filter(torn).cloned());
     if !changed.iter().any(|path| is_of_cookies(path)) {
         health.cookies = before.cookies.clone();
     }

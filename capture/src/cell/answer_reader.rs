@@ -50,7 +50,9 @@ impl Heard {
                 self.take(at, found.of(path.clone()))?;
             }
             (Answer::LevelDb(at, found), Some(_)) if self.begun.contains(&at) => {
-                let Some(CheckJob::LevelDb(path)) = jobs.get(at) else { return Err(Stop::Nonsense) };
+                let Some(CheckJob::LevelDb(path) | CheckJob::LevelDbLogs(path)) = jobs.get(at) else {
+                    return Err(Stop::Nonsense);
+                };
                 self.take(at, found.of(path.clone()))?;
             }
             (Answer::Sites(at, sites), Some(_)) if self.begun.contains(&at) => {

@@ -61,7 +61,7 @@ fn bytes(dir: &ProfileDir, job: &CheckJob) -> u64 {
     match job {
         CheckJob::Sqlite(path) => whole(path),
         CheckJob::Cookies(path, ..) | CheckJob::SessionCookies(path, _) => whole(path),
-        CheckJob::LevelDb(_) | CheckJob::Storage(_) | CheckJob::Origins(..) => 0,
+        CheckJob::LevelDb(_) | CheckJob::LevelDbLogs(_) | CheckJob::Storage(_) | CheckJob::Origins(..) => 0,
         CheckJob::Sites(path, _) => {
             [BEFORE, AFTER].map(|side| whole(&Path::new(side).join(path))).into_iter().max().unwrap_or(0)
         }

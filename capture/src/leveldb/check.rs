@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Checked, Notes,
+    Checked, Notes, TornLog,
     log::{self, End},
     names::FileName,
     table::{self, TableError},
@@ -30,8 +30,17 @@ const BATCH_HEADER_BYTES: u64 = 12;
 
 /// Checks the LevelDB in the directory at `path`.
 pub fn check(dir: &ProfileDir, path: &Path, deadline: Deadline) -> Checked {
+    checked(dir, path, deadline, true)
+}
+
+/// As [`check`], without the tables: reads little, however large the database is.
+pub fn check_logs(dir: &ProfileDir, path: &Path, deadline: Deadline) -> Checked {
+    checked(dir, path, deadline, false)
+}
+
+fn checked(dir: &ProfileDir, path: &Path, deadline: Deadline, with_tables: bool) -> Checked {
     let mut check = Check::new(dir, path, deadline);
-    let state = match check.run() {
+    let state = match check.run(with_tables) {
         Ok(Some(state)) => state,
         Ok(None) => check.verdict(),
         Err(error) => {
@@ -96,13 +105,15 @@ impl<'a> Check<'a> {
     }
 
     /// A state if there is nothing more to look at.
-    fn run(&mut self) -> io::Result<Option<DbState>> {
+    fn run(&mut self, with_tables: bool) -> io::Result<Option<DbState>> {
         let (files, version) = match self.made_of()? {
             Ok(made_of) => made_of,
             Err(state) => return Ok(Some(state)),
         };
         self.logs(&files, &version)?;
-        self.tables(&files, &version)?;
+        if with_tables {
+            self.tables(&files, &version)?;
+        }
         Ok(None)
     }
 
@@ -169,8 +180,8 @@ impl<'a> Check<'a> {
             }
             (None, _, Some(field)) => DbState::damaged(format!("{name} does not say {field}")),
             (None, end, None) => {
-                if let End::Torn { bytes } = end {
-                    self.notes.torn_tail_bytes += bytes;
+                if let End::Torn { bytes: torn } = end {
+                    self.notes.torn.push(TornLog { name: name.to_owned(), whole_bytes: bytes - torn });
                 }
                 return Ok(Ok(version));
             }
@@ -190,7 +201,7 @@ impl<'a> Check<'a> {
             let bytes = file.metadata()?.len();
             self.bytes += bytes;
             self.notes.logs += 1;
-            let name = name.display();
+            let name = name.to_string_lossy();
             let mut short = false;
             let end = log::read(file.take(bytes), 0, self.deadline, |record| {
                 short |= record.bytes < BATCH_HEADER_BYTES;
@@ -198,7 +209,10 @@ impl<'a> Check<'a> {
             match end {
                 End::OutOfTime => self.doubt = Some(DbState::out_of_time()),
                 End::Damaged { offset, what } => self.problem(format!("{name}: {what} at {offset}")),
-                End::Torn { bytes } if Some(number) == newest => self.notes.torn_tail_bytes += bytes,
+                End::Torn { bytes: torn } if Some(number) == newest => {
+                    let (name, whole_bytes) = (name.to_string(), bytes - torn);
+                    self.notes.torn.push(TornLog { name, whole_bytes });
+                }
                 End::Torn { bytes } => self.problem(format!("{name}: the last {bytes} bytes are torn")),
                 End::Whole => {}
             }

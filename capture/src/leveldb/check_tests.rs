@@ -36,6 +36,10 @@ impl Fixture {
         check(&ProfileDir::open(self.dir.path()).unwrap(), Path::new(""), Deadline::NEVER)
     }
 
+    fn check_logs(&self) -> Checked {
+        check_logs(&ProfileDir::open(self.dir.path()).unwrap(), Path::new(""), Deadline::NEVER)
+    }
+
     fn problems(&self) -> String {
         match self.check().state {
             DbState::Damaged(problems) => problems.join("; "),
@@ -49,7 +53,7 @@ fn a_whole_database_is_ok() {
     let checked = Fixture::new().check();
     assert_eq!(checked.state, DbState::Ok);
     let comparator = Some("leveldb.BytewiseComparator".to_owned());
-    assert_eq!(checked.notes, Notes { torn_tail_bytes: 0, comparator, tables: 2, logs: 2 });
+    assert_eq!(checked.notes, Notes { torn: Vec::new(), comparator, tables: 2, logs: 2 });
 }
 
 /// Its Chromium was killed, started again and killed again.
@@ -60,19 +64,24 @@ fn what_chromium_leaves_behind_is_ok() {
     let checked = check(&ProfileDir::open(&root).unwrap(), path, Deadline::NEVER);
     assert_eq!(checked.state, DbState::Ok);
     let comparator = Some("leveldb.BytewiseComparator".to_owned());
-    assert_eq!(checked.notes, Notes { torn_tail_bytes: 0, comparator, tables: 0, logs: 1 });
+    assert_eq!(checked.notes, Notes { torn: Vec::new(), comparator, tables: 0, logs: 1 });
 }
 
 #[test]
 fn a_torn_end_of_the_newest_log_or_the_manifest_is_noted() {
-    let fixture = Fixture::new();
-    fixture.edit("000008.log", |bytes| bytes.truncate(bytes.len() - 7));
-    let checked = fixture.check();
-    assert_eq!((checked.state, checked.notes.torn_tail_bytes), (DbState::Ok, 60));
-    let fixture = Fixture::new();
-    fixture.edit("MANIFEST-000002", |bytes| bytes.truncate(bytes.len() - 1));
-    let checked = fixture.check();
-    assert_eq!((checked.state, checked.notes.torn_tail_bytes), (DbState::Ok, 8));
+    for (name, cut, torn) in [("000008.log", 7, 60), ("MANIFEST-000002", 1, 8)] {
+        let fixture = Fixture::new();
+        fixture.edit(name, |bytes| bytes.truncate(bytes.len() - cut));
+        let whole_bytes = fs::metadata(fixture.path(name)).unwrap().len() - torn;
+        for checked in [fixture.check(), fixture.check_logs()] {
+            assert_eq!(checked.state, DbState::Ok);
+            assert_eq!(checked.notes.torn, [TornLog { name: name.to_owned(), whole_bytes }]);
+        }
+        // Nothing is torn any more, and nothing that LevelDB would read is gone.
+        fixture.edit(name, |bytes| bytes.truncate(whole_bytes as usize));
+        let checked = fixture.check();
+        assert_eq!((checked.state, checked.notes.torn), (DbState::Ok, Vec::new()));
+    }
 }
 
 #[test]

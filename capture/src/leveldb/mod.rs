@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use check::check;
+pub use check::{check, check_logs};
 pub use keys::{KeyWrite, keys};
 pub(crate) use names::{is_file_name, is_leveldb};
 
@@ -42,9 +42,25 @@ pub struct Checked {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Notes {
-    /// At the ends of newest log and MANIFEST, left by a writer that died; LevelDB drops it.
-    pub torn_tail_bytes: u64,
+    /// The newest log and the MANIFEST, if one of them ends in the middle of a record.
+    pub torn: Vec<TornLog>,
     pub comparator: Option<String>,
     pub tables: u64,
     pub logs: u64,
+}
+
+/// A log whose writer died in the middle of a record. LevelDB drops that record, and may append to the file behind it: the
+/// next reader finds damage there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TornLog {
+    /// Of the file, in the directory of its database.
+    pub name: String,
+    /// The length of the file without the torn record.
+    pub whole_bytes: u64,
+}
+
+impl Notes {
+    /// More logs than these are never torn: an older one is damaged then.
+    pub(crate) const MOST_TORN: usize = 2;
 }

@@ -98,7 +98,7 @@ pub(super) fn batch(bytes: usize) -> Vec<u8> {
 }
 
 /// A database of two tables, an obsolete log, one that is not the newest, and the newest.
-pub(super) fn database(directory: &Path) {
+pub(crate) fn database(directory: &Path) {
     let write = |name: &str, bytes: &[u8]| fs::write(directory.join(name), bytes).unwrap();
     let tables = [table(&[&[1; 5000], &[2; 300]], false), table(&[&[3; 9000], b"", &batch(500)], true)];
     let mut edit = [&[1, 26], &b"leveldb.BytewiseComparator"[..], &[2, 6, 9, 0, 3, 20, 4, 77]].concat();

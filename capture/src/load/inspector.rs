@@ -6,11 +6,12 @@ use parking_lot::Mutex;
 
 use store::{
     Error, Result,
+    format::{health::TornLog, record::Record},
     ops::read::restore::Inspector,
     scratch::{self, Scratch},
 };
 
-use super::{LoadRequest, leftovers};
+use super::{LoadRequest, leftovers, torn_logs};
 use crate::{
     chrome::normalise,
     db_state::Deadline,
@@ -30,6 +31,8 @@ pub(super) struct LoadInspector {
     normalise_exit: bool,
     /// The present time, if session cookies are to be kept.
     keep_session_cookies: Option<u64>,
+    /// Those that its capture has found.
+    torn_logs: Vec<TornLog>,
     /// How the snapshot came to be loaded for this Chrome, if it is an older one's.
     upgrade: Option<String>,
     found: Mutex<LoadFindings>,
@@ -42,13 +45,14 @@ struct LoadFindings {
 }
 
 impl LoadInspector {
-    pub fn new(request: &LoadRequest, upgrade: Option<String>) -> Self {
+    pub fn new(request: &LoadRequest, record: &Record, upgrade: Option<String>) -> Self {
         Self {
             depth: request.policy.depth,
             isolation: request.policy.isolation.clone(),
             threads: request.threads,
             normalise_exit: request.normalise_exit,
             keep_session_cookies: request.keep_session_cookies.then_some(request.now_ms),
+            torn_logs: record.health.as_ref().map_or_else(Vec::new, |health| health.torn_logs.clone()),
             upgrade,
             found: Mutex::default(),
         }
@@ -62,7 +66,8 @@ impl LoadInspector {
         self.found.lock().transforms.clone()
     }
 
-    fn check(&self, directory: &Path, depth: Depth) -> Result<Vec<String>> {
+    /// Returns warnings, and the logs that are torn.
+    fn check(&self, directory: &Path, depth: Depth) -> Result<(Vec<String>, Vec<TornLog>)> {
         let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
         let options = Options {
             depth,
@@ -81,16 +86,21 @@ impl LoadInspector {
         }
         let unchecked =
             found.unchecked().map(|(path, reason)| format!("{} was not checked: {reason}", path.display()));
-        Ok(unchecked.collect())
+        Ok((unchecked.collect(), found.torn_logs()))
     }
 }
 
 impl Inspector for LoadInspector {
     fn inspect(&self, directory: &Path) -> Result<()> {
-        let mut warnings =
-            self.depth.map(|depth| self.check(directory, depth)).transpose()?.unwrap_or_default();
+        let (mut warnings, torn) = match self.depth {
+            Some(depth) => self.check(directory, depth)?,
+            None => (Vec::new(), self.torn_logs.clone()),
+        };
         warnings.extend(leftovers::remove(directory)?);
         let mut transforms: Vec<String> = self.upgrade.iter().cloned().collect();
+        if torn_logs::cut(directory, &torn)? {
+            transforms.push(torn_logs::TRANSFORM.to_owned());
+        }
         if self.normalise_exit {
             let changed = normalise::normalise_exit(directory)
                 .map_err(|error| Error::io("cannot normalise", directory, error))?;

@@ -8,6 +8,7 @@ mod judgement;
 mod leftovers;
 mod outcome;
 mod suitability;
+pub mod torn_logs;
 mod unexamined;
 mod upgrade;
 
@@ -186,7 +187,7 @@ async fn attempt(store: Option<&TenantStore>, request: &LoadRequest, progress: A
     if let Err(error) = suitability::check(&record, request) {
         return Attempt::Failed(error, Some(Box::new(record)));
     }
-    let inspector = Arc::new(LoadInspector::new(request, older.as_ref().map(Older::transform)));
+    let inspector = Arc::new(LoadInspector::new(request, &record, older.as_ref().map(Older::transform)));
     let restored =
         restore::restore(store, &record, &restore_request(request, Some(inspector.clone())), progress).await;
     let report = match restored {

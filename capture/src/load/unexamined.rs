@@ -21,7 +21,7 @@ use store::{
         workers::blocking,
     },
     format::{
-        health::{Finding, Health},
+        health::{Finding, Health, TornLog},
         record::{Mode, Record},
         tree::{Kind, TreePath},
     },
@@ -80,7 +80,12 @@ pub async fn examined(
     let told = |finding: &Finding| format!("{} was not checked: {}", finding.path, finding.problem);
     let warnings = found.unchecked.iter().map(told).collect();
     opened.record.health = Some(match before {
-        Some(before) => Health { unchecked: found.unchecked, ..before },
+        Some(mut before) => {
+            let is_new = |log: &TornLog| before.torn_logs.iter().all(|known| known.path != log.path);
+            let new: Vec<TornLog> = found.torn_logs.into_iter().filter(is_new).collect();
+            before.torn_logs.extend(new);
+            Health { unchecked: found.unchecked, ..before }
+        }
         None => {
             let ended = opened.record.health.take().map(|health| (health.ended, health.stop_ms));
             let (ended, stop_ms) = ended.unwrap_or((found.ended.clone(), 0));

@@ -1,7 +1,10 @@
 //! `Serving` is a mount while this process answers for it.
 
 use std::{
-    path::Path,
+    collections::BTreeSet,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,7 +17,7 @@ use parking_lot::Mutex;
 use capture::{
     chrome::{held_cookies::Unwritten, normalise},
     examination::Isolation,
-    load,
+    load::{self, torn_logs},
     marker::Marker,
     session_cookies,
 };
@@ -23,7 +26,7 @@ use fuse::{
     mount::{Kernel, Mount, clean_up, control, info::Mode, is_stale, write_out::WrittenOut},
 };
 use serde_json::Value;
-use store::{Error, ErrorKind, catalog::clock, name::ChromeMajor};
+use store::{Error, ErrorKind, catalog::clock, format::health::TornLog, name::ChromeMajor};
 use tokio::{
     runtime::Handle,
     sync::{Notify, watch},
@@ -160,7 +163,7 @@ impl Serving {
         // No browser runs in a workspace.
         let is_profile = self.mount.lineage.chrome_major != ChromeMajor::WORKSPACE;
         if args.mode != Mode::ReadOnly && is_profile {
-            let changes = Changes::of(&self.engine, args, self.mount.is_resumed());
+            let changes = Changes::of(&self.engine, args, &self.mount).await;
             let mountpoint = self.mount.info.mountpoint.clone();
             let changing = tokio::task::spawn_blocking(move || changes.make(&mountpoint, transforms));
             warnings = joined(changing.await)?;
@@ -324,22 +327,30 @@ async fn mount_it(engine: &Engine, mount: &Arc<Mount>, args: &MountRequest) -> R
 struct Changes {
     /// The session goes on: a browser has used it.
     is_resumed: bool,
+    /// Logs of the snapshot that end in the middle of a record.
+    torn_logs: Vec<TornLog>,
+    /// The files that the session has changed. Who wrote them may have been killed.
+    changed: BTreeSet<PathBuf>,
     normalise_exit: bool,
     keep_session_cookies: bool,
 }
 
 impl Changes {
-    fn of(engine: &Engine, args: &MountRequest, is_resumed: bool) -> Self {
+    async fn of(engine: &Engine, args: &MountRequest, mount: &Mount) -> Self {
         let settings = engine.settings.tenant(&args.source.profile.tenant);
+        let is_resumed = mount.is_resumed();
+        let changed = if is_resumed { mount.fs.changed_files() } else { Vec::new() };
         Self {
             is_resumed,
+            torn_logs: mount.torn_logs().await,
+            changed: changed.iter().map(|path| OsStr::from_bytes(path.as_bytes()).into()).collect(),
             normalise_exit: args.load.normalise_exit && !is_resumed,
             keep_session_cookies: settings.session_cookies == SessionCookies::Keep,
         }
     }
 
-    /// Changes what would keep a browser from starting, or what it is not to see. The marker is how
-    /// a commit learns of the latter.
+    /// Changes what would keep a browser from starting or harm it, or what it is not to see. The marker is how
+    /// a commit learns of it.
     fn make(&self, mountpoint: &Path, mut transforms: Vec<String>) -> store::Result<Vec<String>> {
         let mut warnings = Vec::new();
         let mut marker = Marker::default();
@@ -349,6 +360,9 @@ impl Changes {
             (marker, transforms) = (before.clone(), before.transforms);
         } else {
             warnings = load::remove_leftovers(mountpoint)?;
+        }
+        if self.cut_torn_logs(mountpoint)? && !transforms.iter().any(|name| name == torn_logs::TRANSFORM) {
+            transforms.push(torn_logs::TRANSFORM.to_owned());
         }
         if self.normalise_exit {
             let changed = normalise::normalise_exit(mountpoint)
@@ -371,6 +385,14 @@ impl Changes {
             marker.write(mountpoint).map_err(|error| Error::io("cannot mark", mountpoint, error))?;
         }
         Ok(warnings)
+    }
+
+    /// Of files that the session has changed, the snapshot's record knows nothing.
+    fn cut_torn_logs(&self, mountpoint: &Path) -> store::Result<bool> {
+        let is_unchanged = |log: &&TornLog| !self.changed.contains(Path::new(&log.path));
+        let mut torn: Vec<TornLog> = self.torn_logs.iter().filter(is_unchanged).cloned().collect();
+        torn.extend(torn_logs::find(mountpoint, &self.changed, &Isolation::own_cell())?);
+        torn_logs::cut(mountpoint, &torn)
     }
 }
 

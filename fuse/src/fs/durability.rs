@@ -19,7 +19,7 @@ use crate::{
         change::Change,
         checkpoint::{Below, Checkpoint},
         journal::Journal,
-        node::Ino,
+        node::{Ino, Node},
         rebase::{Rebase, generations},
         session::SessionDir,
         upper::Absent,
@@ -179,6 +179,15 @@ impl Fs {
         let state = self.read_state();
         let changed: Vec<Ino> = state.nodes.table.changed_since(epoch).collect();
         state.paths(&changed)
+    }
+
+    /// Where the files are whose bytes are not those of the snapshot.
+    pub fn changed_files(&self) -> Vec<TreePath> {
+        let state = self.read_state();
+        let named = state.nodes.table.iter().filter(|(_, node)| node.names > 0);
+        let differs = |node: &Node| node.file().is_some_and(|file| !file.is_as_below());
+        let changed: Vec<Ino> = named.filter(|(_, node)| differs(node)).map(|(ino, _)| ino).collect();
+        state.tree_paths(&changed).into_iter().map(|(_, path)| path).collect()
     }
 
     /// How many bytes were written since the session began here.

@@ -149,8 +149,9 @@ impl Copy {
     fn show(&self, files: &FrozenFiles<'_>, found: &Health) -> Result<()> {
         let findings = found.damaged.iter().chain(&found.unchecked).map(|finding| &finding.path);
         let recovered = found.recovered.iter().map(|recovered| &recovered.path);
+        let torn = found.torn_logs.iter().map(|log| &log.path);
         let named: BTreeSet<&Path> =
-            findings.chain(&found.hot_journals).chain(recovered).map(Path::new).collect();
+            findings.chain(&found.hot_journals).chain(recovered).chain(torn).map(Path::new).collect();
         for path in named {
             let to = self.folder.path().join(path);
             let shown = match files.kind(path)? {

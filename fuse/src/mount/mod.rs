@@ -30,6 +30,7 @@ use store::{
         TenantStore,
         chunk_fetcher::{ChunkFetcher, startup::Guess},
     },
+    format::health::TornLog,
     id::RecordId,
     name::Lineage,
     ops::read::{locate::SnapshotLocator, open::OpenedTree},
@@ -141,6 +142,13 @@ impl Mount {
         let base = self.base.lock().await.as_ref().filter(is_of_this).map(|base| base.record.record);
         let committed = self.committed.lock().clone().filter(|committed| committed.lineage == self.lineage);
         base == current || committed.is_some_and(|committed| Some(committed.record) == current)
+    }
+
+    /// The logs of the snapshot below that end in the middle of a record.
+    pub async fn torn_logs(&self) -> Vec<TornLog> {
+        let base = self.base.lock().await;
+        let health = base.as_ref().and_then(|base| base.record.health.as_ref());
+        health.map_or_else(Vec::new, |health| health.torn_logs.clone())
     }
 
     pub fn is_resumed(&self) -> bool {

@@ -31,6 +31,10 @@ pub struct Health {
     /// They were recovered in a copy to be checked, and are stored as they were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recovered: Vec<Recovered>,
+    /// Logs of LevelDB that end in the middle of a record. LevelDB drops that record, and may append behind it, where
+    /// its next reader finds damage. So a loader cuts it off before a browser opens the database.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub torn_logs: Vec<TornLog>,
     /// How many cookies there are, if there is a database of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookies: Option<Cookies>,
@@ -88,6 +92,19 @@ impl Recovered {
     pub const WAL: &str = "wal";
     /// LevelDB has writes that are in no table yet.
     pub const LOG: &str = "log";
+}
+
+/// A log whose writer died in the middle of a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TornLog {
+    /// Below the captured directory.
+    pub path: String,
+    /// The length of the file without that record.
+    pub whole_bytes: u64,
+    /// Fields that this code does not know. They are written back as they were read.
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 /// How many cookies there are, by how they are encrypted.

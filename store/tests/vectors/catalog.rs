@@ -7,7 +7,7 @@ use store::{
         damage::{Mark, MarkedPack},
         event::{Actor, Event, EventKind},
         expectations::{CookieName, Expectations},
-        health::{Cookies, Expected, Finding, Health, Lapse, Missing, Recovered},
+        health::{Cookies, Expected, Finding, Health, Lapse, Missing, Recovered, TornLog},
         lock::{Lock, LockBlock},
         manifest::Manifest,
         merged_events::{MergedEvents, StoredEvent},
@@ -120,7 +120,9 @@ pub(super) fn hot(record: &Record) -> Record {
         recovered("Default/DIPS", Recovered::WAL),
         recovered("Default/Local Storage/leveldb", Recovered::LOG),
     ];
-    let health = Health { ended: "running".to_owned(), stop_ms: 0, recovered, ..health() };
+    let torn = "Default/Local Storage/leveldb/000003.log".to_owned();
+    let torn_logs = vec![TornLog { path: torn, whole_bytes: 115_307, unknown: tomorrow() }];
+    let health = Health { ended: "running".to_owned(), stop_ms: 0, recovered, torn_logs, ..health() };
     Record { mode: Mode::Hot, health: Some(health), lease_seq: record.lease_seq + 1, ..record.clone() }
 }
 
@@ -234,6 +236,7 @@ pub(super) fn health() -> Health {
         unchecked: vec![finding("Default/Web Data", "it takes too long")],
         hot_journals: vec!["Default/Cookies".to_owned()],
         recovered: Vec::new(),
+        torn_logs: Vec::new(),
         cookies: Some(Cookies { rows: 5, plain: 1, v10: 3, v11: 1, other: 0, unknown: tomorrow() }),
         expected: Some(expected()),
         local_state: true,

@@ -67,6 +67,13 @@ pub struct Due {
     visited: u64,
 }
 
+impl Due {
+    /// The same with more rows.
+    pub fn with_rows(self, rows: u64) -> Self {
+        Self { rows, ..self }
+    }
+}
+
 /// The page, in a browser on a mount.
 pub struct Busy<'a> {
     page: Page<'a>,
@@ -203,6 +210,7 @@ pub fn assert_in(profile: &Path, scratch: &Path, site: &Site, due: Due) {
     assert!(number("local_storage") >= due.local_storage as i64, "{due:?}: {found:#}");
     assert!(number("cache_storage") >= due.cache_storage as i64, "{due:?}: {found:#}");
     assert_eq!(found["service_worker"], true, "{found:#}");
+    chromium.close();
 }
 
 /// The newest number that the page has visited, as the history says that a browser would find.

@@ -17,6 +17,6 @@
         rows: whole ? newest : -1,
         local_storage: Number(localStorage.getItem('count')),
         cache_storage: Math.max(0, ...cached),
-        service_worker: worker?.active?.scriptURL.endsWith('/worker.js?busy') ?? false,
+        service_worker: (worker?.active ?? worker?.waiting ?? worker?.installing)?.scriptURL.endsWith('/worker.js?busy') ?? false,
     };
 })()

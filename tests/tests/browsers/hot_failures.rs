@@ -29,15 +29,14 @@ fn a_daemon_that_is_killed_right_after_a_commit_takes_nothing_with_it() {
         let mut page = Busy::start(&mut devtools, &site);
         let due = page.goes_on(Due::default());
         let committed = fixture.commit_hot();
+        let rows = page.due().rows;
         fixture.kill(&mounted);
         chromium.kill();
         reader.assert_has(committed["record"].as_str().unwrap(), due);
         mounted = mount(&fixture, &fixture.host);
         assert_eq!(mounted["resumed"], true, "{mounted:#}");
-        // What the page wrote after the commit may be torn: the next browser begins with the commit.
-        discard(&fixture.host, &fixture.mountpoint);
-        mounted = mount(&fixture, &fixture.host);
-        assert_in(&fixture.mountpoint, &fixture.path("one"), &site, due);
+        // Of what came after the commit, Chromium may not have written all but the rows.
+        assert_in(&fixture.mountpoint, &fixture.path("one"), &site, due.with_rows(rows));
     }
     discard(&fixture.host, &fixture.mountpoint);
 }

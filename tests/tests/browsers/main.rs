@@ -13,3 +13,4 @@ mod mounted;
 mod page;
 mod profile;
 mod session_cookies;
+mod torn_logs;
