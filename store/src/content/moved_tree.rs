@@ -95,8 +95,15 @@ impl MovedTree {
         let shared = SharedBlobs::of(&self.root, &wanted, &is_emptied);
         let is_new =
             |segment: &SegmentRef, table: &NextTable| !shared.has(&segment.tree.id) || !shared.has(&table.id);
-        let new = segments().enumerate().filter(|(_, (segment, table))| is_new(segment, table));
-        let mut stored = self.stored(new.map(|(at, _)| at).collect());
+        let new: Vec<usize> = segments()
+            .enumerate()
+            .filter(|(_, (segment, table))| is_new(segment, table))
+            .map(|(at, _)| at)
+            .collect();
+        // A table may be stored in more bytes after a move, by a little.
+        let blobs = new.iter().flat_map(|at| [&self.root.segments[*at].tree, &self.root.segments[*at].table]);
+        meta.reserve(blobs.map(|blob| blob.stored_len as usize).sum());
+        let mut stored = self.stored(new);
         let mut next = stored.next().await?;
         let mut root = Root { segments: Vec::with_capacity(tables.len()) };
         for (at, (segment, table)) in segments().enumerate() {

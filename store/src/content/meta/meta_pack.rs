@@ -41,7 +41,7 @@ impl MetaPack {
     }
 
     /// Makes room for so many bytes.
-    pub(super) fn reserve(&mut self, bytes: usize) {
+    pub(crate) fn reserve(&mut self, bytes: usize) {
         self.packer.reserve(bytes);
     }
 
