@@ -18,12 +18,28 @@ const REQUESTS_AT_ONCE: usize = 8;
 /// Many tiny indexes are many requests: the newest will do until a collection merges them.
 const MAX_INDEXES: usize = 256;
 
+/// How much of the tenant's indexes is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexBudget {
+    /// Indexes beyond so many bytes are left out.
+    pub most_bytes: u64,
+    /// Nor is more read than this: it would cost more than it can save.
+    pub worth_bytes: u64,
+}
+
+impl IndexBudget {
+    /// Whatever it may save.
+    pub const fn of(most_bytes: u64) -> Self {
+        Self { most_bytes, worth_bytes: u64::MAX }
+    }
+}
+
 /// The use that was made of the tenant's indexes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexUse {
     /// How many indexes were read.
     pub indexes: u64,
-    /// Left out because the budget was spent.
+    /// Left out because the budget was spent, though they might have been worth reading.
     pub left_out: u64,
 }
 
@@ -37,8 +53,8 @@ pub struct Loaded {
     seen: HashSet<(Key, u64)>,
 }
 
-/// Loads indexes up to `budget` bytes. Unreadable ones are passed over: they are hints.
-pub async fn load(store: &TenantStore, budget: u64) -> Result<Loaded> {
+/// Loads indexes within the budget. Unreadable ones are passed over: they are hints.
+pub async fn load(store: &TenantStore, budget: IndexBudget) -> Result<Loaded> {
     of_entries(store, list(store).await?, budget).await
 }
 
@@ -47,7 +63,7 @@ pub async fn load(store: &TenantStore, budget: u64) -> Result<Loaded> {
 ///
 /// Called once a write has its lease: a repair takes lost chunks out of the indexes before it
 /// looks for writes that it has to revoke. So one that missed the lease was done with the indexes.
-pub async fn load_again(store: &TenantStore, loaded: &Loaded, budget: u64) -> Result<Option<Loaded>> {
+pub async fn load_again(store: &TenantStore, loaded: &Loaded, budget: IndexBudget) -> Result<Option<Loaded>> {
     let entries = list(store).await?;
     let now: HashSet<(&Key, u64)> = entries.iter().map(|entry| (&entry.key, entry.size)).collect();
     if loaded.seen.iter().all(|(key, size)| now.contains(&(key, *size))) {
@@ -60,21 +76,15 @@ async fn list(store: &TenantStore) -> Result<Vec<Entry>> {
     Ok(list_all(&*store.bucket, &layout::indexes(&store.tenant), Depth::All).await?.0)
 }
 
-async fn of_entries(store: &TenantStore, entries: Vec<Entry>, budget: u64) -> Result<Loaded> {
+async fn of_entries(store: &TenantStore, entries: Vec<Entry>, budget: IndexBudget) -> Result<Loaded> {
     let mut entries = entries;
     // Names begin with the time of writing.
     entries.sort_unstable_by(|a, b| b.key.cmp(&a.key));
-    let mut spent = 0;
-    let total = entries.len() as u64;
-    let chosen: Vec<Entry> = entries
-        .into_iter()
-        .take(MAX_INDEXES)
-        .take_while(|entry| {
-            spent += entry.size;
-            spent <= budget
-        })
-        .collect();
-    let used = IndexUse { indexes: chosen.len() as u64, left_out: total - chosen.len() as u64 };
+    let total = entries.len();
+    let allowed = within(&entries, budget.most_bytes);
+    entries.truncate(within(&entries[..allowed], budget.worth_bytes));
+    let chosen = entries;
+    let used = IndexUse { indexes: chosen.len() as u64, left_out: (total - allowed) as u64 };
     let seen = chosen.iter().map(|entry| (entry.key.clone(), entry.size)).collect();
     let mut indexes = stream::iter(chosen).map(|entry| one(store, entry)).buffered(REQUESTS_AT_ONCE);
     let mut locations = Locations::new();
@@ -86,6 +96,16 @@ async fn of_entries(store: &TenantStore, entries: Vec<Entry>, budget: u64) -> Re
         }
     }
     Ok(Loaded { locations, used, seen })
+}
+
+/// How many of the first entries have no more than `bytes` together.
+fn within(entries: &[Entry], bytes: u64) -> usize {
+    let mut spent = 0_u64;
+    let fits = |entry: &&Entry| {
+        spent = spent.saturating_add(entry.size);
+        spent <= bytes
+    };
+    entries.iter().take(MAX_INDEXES).take_while(fits).count()
 }
 
 /// Changes an index by compare-and-swap for as long as `change` says that it did so. One that

@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use store::{
     Error,
-    catalog::{index, lease::WriteLease, lineage_handle::LineageHandle, records},
+    catalog::{
+        index::{self, IndexBudget},
+        lease::WriteLease,
+        lineage_handle::LineageHandle,
+        records,
+    },
     content::{damage::DamagedFrames, dedup_index::DedupIndex, upload::WriteSession},
     format::{
         Unknown,
@@ -66,7 +71,7 @@ impl Host {
     pub(super) async fn share(&self) -> store::Result<()> {
         let chunk = chunk_of(&self.store, self.records[0]);
         let (base, _) = records::get(&self.store, &self.lineage, self.records[1]).await?;
-        let mut loaded = index::load(&self.store, u64::MAX).await?;
+        let mut loaded = index::load(&self.store, IndexBudget::of(u64::MAX)).await?;
         let known = Arc::new(DedupIndex::default());
         known.learn_index(std::mem::take(&mut loaded.locations));
         let draft = Record { content: None, deletion: None, damage: None, ..base.clone() };
@@ -74,7 +79,7 @@ impl Host {
             .with_rules(self.rules);
         let write = lease.open().await?;
         if self.rules.index_after_lease
-            && let Some(now) = index::load_again(&self.store, &loaded, u64::MAX).await?
+            && let Some(now) = index::load_again(&self.store, &loaded, IndexBudget::of(u64::MAX)).await?
         {
             known.learn_index(now.locations);
         }

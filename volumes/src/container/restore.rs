@@ -118,14 +118,10 @@ impl Plan {
         let own = description.name.clone();
         let container = match (&request.container, request.mode) {
             (Some(name), _) => name.clone(),
-            (None, RestoreMode::New) => format!("{own}-{suffix}"),
+            (None, RestoreMode::New) => free_container(docker, &own, suffix).await?,
             (None, RestoreMode::Replace) => own,
         };
-        let found = match docker.container(&container).await {
-            Ok(found) => Some(found),
-            Err(failure) if failure.kind == ErrorKind::NotFound => None,
-            Err(failure) => return Err(failure),
-        };
+        let found = there(docker.container(&container).await)?;
         if found.is_some() && request.mode == RestoreMode::New {
             let message = format!("there is a container {container} already");
             return Err(Failure::new(ErrorKind::TargetExists, message).hint(
@@ -135,12 +131,9 @@ impl Plan {
         let mut volumes = HashMap::new();
         for name in description.volumes() {
             // What is there may be somebody's: it stays as it is, and the container gets a volume of its own.
-            let now = match docker.api.inspect_volume(&name).await {
-                Ok(_) => format!("{name}-{suffix}"),
-                Err(error) => match failure(&format!("cannot look at the volume {name}"), &error) {
-                    failure if failure.kind == ErrorKind::NotFound => name.clone(),
-                    failure => return Err(failure),
-                },
+            let now = match is_volume(docker, &name).await? {
+                true => free_volume(docker, &name, suffix).await?,
+                false => name.clone(),
             };
             volumes.insert(name, now);
         }
@@ -443,6 +436,51 @@ impl Work<'_> {
                 () = self.engine.interrupt.raised() => return Err(Error::Interrupted.into()),
             }
         }
+    }
+}
+
+/// What was looked for, if it is there.
+fn there<T>(looked: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match looked {
+        Ok(found) => Ok(Some(found)),
+        Err(failure) if failure.kind == ErrorKind::NotFound => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+async fn is_volume(docker: &Docker, name: &str) -> Result<bool, Failure> {
+    let looked = docker.api.inspect_volume(name).await;
+    let looked = looked.map_err(|error| failure(&format!("cannot look at the volume {name}"), &error));
+    Ok(there(looked)?.is_some())
+}
+
+async fn free_volume(docker: &Docker, name: &str, suffix: &str) -> Result<String, Failure> {
+    let mut number = 1;
+    loop {
+        let free = numbered(name, suffix, number);
+        if !is_volume(docker, &free).await? {
+            return Ok(free);
+        }
+        number += 1;
+    }
+}
+
+async fn free_container(docker: &Docker, name: &str, suffix: &str) -> Result<String, Failure> {
+    let mut number = 1;
+    loop {
+        let free = numbered(name, suffix, number);
+        if there(docker.container(&free).await)?.is_none() {
+            return Ok(free);
+        }
+        number += 1;
+    }
+}
+
+/// `name-suffix`, then `name-suffix-2`, `name-suffix-3` and so on.
+fn numbered(name: &str, suffix: &str, number: u32) -> String {
+    match number {
+        1 => format!("{name}-{suffix}"),
+        _ => format!("{name}-{suffix}-{number}"),
     }
 }
 

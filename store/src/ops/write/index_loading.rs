@@ -4,13 +4,12 @@ use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{
     Error, Result,
-    catalog::index::{self, IndexUse, Loaded},
+    catalog::index::{self, IndexBudget, IndexUse, Loaded},
     content::{TenantStore, chunk::Locations, dedup_index::DedupIndex},
 };
 
 pub(super) struct IndexLoading {
-    /// How many bytes of the indexes to look at.
-    budget: u64,
+    budget: IndexBudget,
     /// Loads the indexes; its locations are handed over elsewhere.
     task: Option<JoinHandle<Loaded>>,
     loaded: Loaded,
@@ -20,7 +19,7 @@ pub(super) struct IndexLoading {
 
 impl IndexLoading {
     /// Fetches them in the background.
-    pub(super) fn begin(store: &TenantStore, budget: u64) -> (Self, oneshot::Receiver<Locations>) {
+    pub(super) fn begin(store: &TenantStore, budget: IndexBudget) -> (Self, oneshot::Receiver<Locations>) {
         let (sender, receiver) = oneshot::channel();
         let store = store.clone();
         let task = tokio::spawn(async move {

@@ -30,7 +30,11 @@ use tree_cutter::TreeCutter;
 use super::write::snapshot::About;
 use crate::{
     Error, Result,
-    catalog::{index::IndexUse, lease::WriteLease, lineage_handle::LineageHandle},
+    catalog::{
+        index::{IndexBudget, IndexUse},
+        lease::WriteLease,
+        lineage_handle::LineageHandle,
+    },
     content::{
         TenantStore,
         damage::DamagedFrames,
@@ -52,7 +56,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Barred {
     /// The source reads the file again. So the writer may look chunks up before it has a lease.
-    Reread { index_budget: u64 },
+    Reread { index_budget: IndexBudget },
     /// The source has no other copy, so the writer copies the frames. It reads no index.
     Copy,
     /// The source can be read only once, so the writer takes its lease first, and lists all packs.
@@ -161,7 +165,7 @@ impl SnapshotWriter {
     /// Takes the lease and follows the base before anything is read. Indexes and base are read once
     /// the lease exists: a repair that has found something lost by then is done with them, and one
     /// that finds it later revokes the lease.
-    pub async fn open_first(&mut self, index_budget: u64) -> Result<()> {
+    pub async fn open_first(&mut self, index_budget: IndexBudget) -> Result<()> {
         self.lease.open().await?;
         let (index, arriving) = IndexLoading::begin(&self.store, index_budget);
         self.known.expect(arriving);

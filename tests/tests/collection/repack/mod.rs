@@ -52,7 +52,13 @@ async fn store_and_delete(fixture: &StoreFixture, source: &Path) {
     for round in 0..3 {
         fill(source, round);
         let request = Request { index_budget: 0, ..request(&fixture.lineage, source) };
-        records.push(fixture.capture(&request).await.unwrap().record);
+        let report = fixture.capture(&request).await.unwrap();
+        assert_eq!(
+            (report.index.indexes, report.index.left_out > 0),
+            (0, round > 0),
+            "what the budget leaves out is told"
+        );
+        records.push(report.record);
     }
     for record in &records[..2] {
         fixture.handle("test").delete(*record, "").await.unwrap();

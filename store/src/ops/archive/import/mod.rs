@@ -26,7 +26,7 @@ use std::{
 use crate::{
     Error, Result,
     archive::{hashing_reader::Arrived, problem::Problem, reader::Limits},
-    catalog::{lineage_handle::LineageHandle, records},
+    catalog::{index::IndexBudget, lineage_handle::LineageHandle, records},
     content::{
         TenantStore, ingest::Ingested, snapshot_tree::SnapshotTree, unfinished::TakenOver, workers::blocking,
     },
@@ -160,7 +160,7 @@ struct ArchiveSource<'a> {
 
 impl ArchiveSource<'_> {
     async fn run(&mut self, stream: Box<dyn Read + Send>, progress: Arc<dyn Progress>) -> Result<Imported> {
-        self.writer.open_first(INDEX_BUDGET_BYTES).await?;
+        self.writer.open_first(IndexBudget::of(INDEX_BUDGET_BYTES)).await?;
         self.writer.learn_whole_base().await;
         carry::require_stored(&self.writer, &self.carried).await?;
         let imported = self.take_in(stream, progress).await;

@@ -18,7 +18,12 @@ use super::{
 };
 use crate::{
     Error, Result,
-    catalog::{index::IndexUse, lock::Hold, pointer::Flip, records},
+    catalog::{
+        index::{IndexBudget, IndexUse},
+        lock::Hold,
+        pointer::Flip,
+        records,
+    },
     content::{
         chunk_fetcher::startup::StartupRanges, ingest::Ingested, meta::NewTree, snapshot_tree::SnapshotTree,
         unfinished::TakenOver, workers::blocking,
@@ -84,7 +89,12 @@ impl<'a> DirectorySource<'a> {
             about: request.about.clone(),
             totals: plan.totals.clone(),
             source: ("directory", &request.directory),
-            barred: Barred::Reread { index_budget: request.index_budget.min(worth_of_an_index(&plan)) },
+            barred: Barred::Reread {
+                index_budget: IndexBudget {
+                    most_bytes: request.index_budget,
+                    worth_bytes: worth_of_an_index(&plan),
+                },
+            },
             quota_bytes: request.quota_bytes,
         };
         let base = async { Ok(ReadBase::open(store, base).await) };
