@@ -35,10 +35,6 @@ use crate::{
 const MAX_BODY_BYTES: usize = 64 << 10;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
-/// How long a request may take before its caller is asked to repeat it.
-const REQUEST_TIME: Duration = Duration::from_secs(120);
-/// How long one may take that sends an archive.
-const UPLOAD_TIME: Duration = Duration::from_secs(3600);
 
 /// All routes, and an answer for everything else.
 pub(crate) fn router(server: &Arc<Server>) -> Router {
@@ -217,7 +213,7 @@ async fn carried_out(
         false => Box::pin(server.work.finish(doing)),
     };
     let stopping = server.stopping.raised();
-    let patience = if route.takes_archive { UPLOAD_TIME } else { REQUEST_TIME };
+    let patience = route.patience;
     tokio::select! {
         answer = &mut work => return answer,
         () = tokio::time::sleep(patience) => {

@@ -1,6 +1,6 @@
 //! `Route` describes a route: its purpose, its role, its input and its answer.
 
-use std::{fmt, pin::Pin};
+use std::{fmt, pin::Pin, time::Duration};
 
 use axum::http::Method;
 use serde_json::Value;
@@ -10,6 +10,11 @@ use crate::{
     problem::Refusal,
     tokens::Role,
 };
+
+/// How long a request may take before its caller is told to look what becomes of it.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long one may take that sends an archive, or waits for a container for an hour.
+const LONG_PATIENCE: Duration = Duration::from_secs(3600 + 120);
 
 /// The role that a route needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +75,8 @@ pub struct Route {
     pub headers: &'static [(&'static str, &'static str)],
     /// Whether the body is an archive, which is read while it arrives.
     pub takes_archive: bool,
+    /// How long it may take before its caller is told to look what becomes of it.
+    pub patience: Duration,
     /// The answer.
     pub sent: Sent,
     /// Whether the store keeps an event of every change that it makes.
@@ -100,6 +107,7 @@ impl Route {
             body: None,
             headers: &[],
             takes_archive: false,
+            patience: PATIENCE,
             sent,
             is_told: false,
             still_true: None,
@@ -134,6 +142,12 @@ impl Route {
     /// The same with an archive that is read while it arrives.
     pub(crate) const fn archive(mut self) -> Self {
         self.takes_archive = true;
+        self.long()
+    }
+
+    /// The same, which may take an hour.
+    pub(crate) const fn long(mut self) -> Self {
+        self.patience = LONG_PATIENCE;
         self
     }
 

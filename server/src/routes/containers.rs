@@ -48,6 +48,7 @@ pub(super) static ROUTES: &[Route] = &[
         |call| Box::pin(snapshot(call)),
     )
     .told()
+    .long()
     .body(received::<ContainerSnapshotBody>),
 ];
 

@@ -52,6 +52,7 @@ pub(super) static ROUTES: &[Route] = &[
         |call| Box::pin(save(call)),
     )
     .told()
+    .long()
     .body(received::<ProjectSaveBody>),
 ];
 

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use engine::failure::Failure;
-use store::ErrorKind;
+use store::{ErrorKind, id::random};
 
 use super::{
     connection::Docker,
@@ -20,6 +20,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const STEADY: Duration = Duration::from_millis(500);
 /// How often a container may be found in another state than a moment ago.
 const MOST_CHANGES: u32 = 20;
+/// How often a container may be wanted by another command in the same moment.
+const MOST_COLLISIONS: u32 = 8;
 
 /// How a container is kept from writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,8 @@ enum Attempt {
     Rests(Box<Resting>),
     /// Another command works on the container.
     Held,
+    /// Another command has come in the same moment, and each has seen the other.
+    Collided,
     /// It is in another state than it was a moment ago.
     Changed,
 }
@@ -68,12 +72,17 @@ impl Docker {
             container.require_stoppable()?;
         }
         let deadline = Instant::now() + wait;
-        let (mut container, mut changes) = (container.clone(), 0);
+        let (mut container, mut changes, mut collisions) = (container.clone(), 0, 0);
         loop {
             match self.try_rest(container.clone(), how, notes).await? {
                 Attempt::Rests(resting) => return Ok(*resting),
-                Attempt::Held if Instant::now() < deadline => {}
-                Attempt::Held => {
+                Attempt::Collided if collisions < MOST_COLLISIONS => {
+                    collisions += 1;
+                    // One of them comes back first.
+                    tokio::time::sleep(Duration::from_millis(u64::from(random::<1>()[0]))).await;
+                }
+                Attempt::Held | Attempt::Collided if Instant::now() < deadline => {}
+                Attempt::Held | Attempt::Collided => {
                     let message =
                         format!("another command of pstore has the container {} at rest", container.name);
                     return Err(Failure::new(ErrorKind::LockHeld, message)
@@ -105,7 +114,7 @@ impl Docker {
         // A later command sees this note; an earlier one is seen.
         if notes.is_at_rest(&id, Some(&note)) {
             note.remove();
-            return Ok(Attempt::Held);
+            return Ok(Attempt::Collided);
         }
         // What a command that has died since left at rest was not found so.
         let left = notes.left_at_rest(&id);
