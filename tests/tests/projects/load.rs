@@ -7,6 +7,7 @@ use std::{
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
     thread,
+    time::Instant,
 };
 
 use crate::shop::{ALL, Shop, rows};
@@ -65,4 +66,37 @@ fn linked_rows_beside_a_writer_with_a_write_ahead_log() {
 #[test]
 fn linked_rows_beside_a_writer_with_a_rollback_journal() {
     linked_rows_are_never_one_without_the_other("delete");
+}
+
+/// A copy beside a writer is torn, though it may look whole.
+#[test]
+fn nobody_writes_while_a_database_without_a_log_is_copied() {
+    let shop = Shop::new(ALL);
+    let database = shop.database("delete");
+    // So large that its copy takes a while.
+    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 150) \
+                INSERT INTO large SELECT randomblob(1000000) FROM n";
+    database.execute_batch("CREATE TABLE large(bytes)").unwrap();
+    database.execute_batch(rows).unwrap();
+    database.pragma_update(None, "synchronous", "OFF").unwrap();
+    let (stop, longest) = (AtomicBool::new(false), AtomicI64::new(0));
+    thread::scope(|scope| {
+        let (database, stop, longest) = (database, &stop, &longest);
+        scope.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let began = Instant::now();
+                database.execute("INSERT INTO a VALUES (1)", []).unwrap();
+                longest.fetch_max(began.elapsed().as_millis() as i64, Ordering::Relaxed);
+            }
+        });
+        let saved = shop.save(&[]);
+        stop.store(true, Ordering::Relaxed);
+        let waited =
+            saved["snapshot"]["volumeManifests"]["db"]["sqlite"][0]["writersWaitedMs"].as_i64().unwrap();
+        let longest = longest.load(Ordering::Relaxed);
+        assert!(
+            longest * 10 >= waited * 8,
+            "no write took longer than {longest} ms; they were to wait {waited} ms"
+        );
+    });
 }

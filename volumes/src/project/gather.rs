@@ -34,6 +34,7 @@ pub struct Gathered {
 pub async fn folders(project: &Project, workspace: &Path) -> Result<(), Failure> {
     let (project, workspace) = (project.clone(), workspace.to_owned());
     let copying = blocking(move || {
+        let _shared = sqlite::OPEN_FILES.read();
         let volumes = workspace.join(VOLUMES);
         DirBuilder::new().mode(0o700).create(&volumes).at("cannot make", &volumes)?;
         let files = project.state.join(FILES);

@@ -3,6 +3,9 @@
 //! A moment at which nobody writes shows that no schema change is going on. Then the write-ahead log goes into the
 //! database, file and folder are flushed, and one step of SQLite's backup copies all pages in their places, so that
 //! unchanged pages become the chunks that are stored already. The copy is checked.
+//!
+//! SQLite's locks are those of a process: all that it has on a file are gone as soon as it closes any descriptor of that
+//! file. So while SQLite has a database open here, nothing in this process opens and closes it.
 
 use std::{
     collections::BTreeSet,
@@ -13,6 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parking_lot::RwLock;
 use rusqlite::{
     Connection, ErrorCode, OpenFlags,
     backup::{Backup, StepResult},
@@ -36,6 +40,10 @@ const LINES: usize = 10;
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(1);
 
+/// Whoever reads files of a project shares it, and whoever has SQLite copy a database has it alone: a file that somebody
+/// copies here may be a database that another save copies.
+pub(super) static OPEN_FILES: RwLock<()> = RwLock::new(());
+
 /// Copies a volume to `to`: all of its folder, or the listed databases. With `no_links`, a database is refused that lies in a
 /// folder that other users could put a link in the place of: SQLite opens it by its path.
 pub fn copy_volume(
@@ -44,6 +52,7 @@ pub fn copy_volume(
     (files, wait): (&[PathBuf], Duration),
     no_links: bool,
 ) -> Result<Vec<SqliteCopy>, Error> {
+    let shared = OPEN_FILES.read();
     // Above it there may be links; SQLite follows none.
     let volume = &fs::canonicalize(volume).at("cannot find", volume)?;
     let databases = match files.is_empty() {
@@ -61,6 +70,7 @@ pub fn copy_volume(
         }
         false => fs::create_dir_all(to).at("cannot make", to)?,
     }
+    drop(shared);
     let (mut copies, mut folders) = (Vec::new(), BTreeSet::new());
     for database in databases {
         let path = database.strip_prefix(volume).unwrap_or(&database);
@@ -81,9 +91,12 @@ pub fn copy_volume(
 
 /// Gives a copy the attributes of what it was made from.
 fn alike(from: &Path, to: &Path) -> Result<(), Error> {
-    let source = opened(from).at("cannot read", from)?;
+    as_it_was(&opened(from).at("cannot read", from)?, to)
+}
+
+fn as_it_was(source: &File, to: &Path) -> Result<(), Error> {
     let copy = File::open(to).at("cannot open", to)?;
-    attributes(&source, &copy).at("cannot give its attributes to", to)
+    attributes(source, &copy).at("cannot give its attributes to", to)
 }
 
 /// Opens what is there and no link, without waiting for the other end of a FIFO.
@@ -132,8 +145,11 @@ fn begins_as_one(path: &Path) -> bool {
 
 /// Copies one database.
 pub fn copy(database: &Path, to: &Path, wait: Duration) -> Result<SqliteCopy, Error> {
+    let _alone = OPEN_FILES.write();
     let deadline = Instant::now() + wait;
     let refused = |error: rusqlite::Error| refused(database, wait, &error);
+    // Closed after all connections: they would lose their locks.
+    let file = opened(database).at("cannot read", database)?;
     let source = open(database).map_err(refused)?;
     let has_log = patiently(deadline, || has_log(&source)).map_err(refused)?;
     for _ in 0..ATTEMPTS {
@@ -151,7 +167,7 @@ pub fn copy(database: &Path, to: &Path, wait: Duration) -> Result<SqliteCopy, Er
             }
             false => true,
         };
-        flush(database)?;
+        flush(database, &file)?;
         backup(&source, to, deadline).map_err(refused)?;
         if guard.is_some() {
             waited = held.elapsed();
@@ -163,7 +179,7 @@ pub fn copy(database: &Path, to: &Path, wait: Duration) -> Result<SqliteCopy, Er
             continue;
         }
         let integrity_check = examine(to).map_err(|error| failed(to, &error))?;
-        alike(database, to)?;
+        as_it_was(&file, to)?;
         return Ok(SqliteCopy {
             path: String::new(),
             integrity_check,
@@ -241,12 +257,10 @@ fn checkpoint(source: &Connection, deadline: Instant) -> rusqlite::Result<(bool,
     }
 }
 
-fn flush(database: &Path) -> Result<(), Error> {
+fn flush(database: &Path, file: &File) -> Result<(), Error> {
+    file.sync_all().at("cannot flush", database)?;
     let folder = database.parent().unwrap_or(Path::new("."));
-    for path in [database, folder] {
-        opened(path).and_then(|file| file.sync_all()).at("cannot flush", path)?;
-    }
-    Ok(())
+    opened(folder).and_then(|folder| folder.sync_all()).at("cannot flush", folder)
 }
 
 /// In one step: several would begin again with every write of others.
