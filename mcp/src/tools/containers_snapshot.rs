@@ -61,6 +61,7 @@ struct Input {
 /// The moment of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 enum Moment {
     /// Somebody asked for it.
     #[default]

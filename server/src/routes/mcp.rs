@@ -62,7 +62,8 @@ fn stored_here(call: &Call) -> Option<Containers> {
     let docker_host = call.server.containers.clone()?;
     let server = Arc::clone(&call.server);
     let admits = move |tenant: &Tenant| match containers::room(&server, tenant) {
-        Ok(room) => Ok(Box::new(room) as Permit),
+        // With progress, the answer begins before the snapshot has ended. The server waits for its end.
+        Ok(room) => Ok(Box::new((room, server.work.begin())) as Permit),
         Err(refusal) => Err(refusal.failure),
     };
     Some(Containers::of_tenants(docker_host, call.actor(), call.server.ending.clone(), admits))
