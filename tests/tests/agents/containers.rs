@@ -1,12 +1,20 @@
 //! These tests have agents store containers of a real Docker daemon, over stdin and stdout and over HTTP.
 
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
 use serde_json::{Value, json};
 use tests::{
     docker::Daemon,
     served::{Served, Tokens},
 };
 
-use crate::scene::{CURRENT, PREVIOUS, Scene};
+use crate::{
+    protocol::Talk,
+    scene::{CURRENT, PREVIOUS, Scene},
+};
 
 /// A workspace of `acme/agent-7`, and a daemon.
 struct Beside {
@@ -28,13 +36,27 @@ impl Beside {
         self.daemon.sh(name, "echo hello > /data/file");
     }
 
+    /// The command that an agent's program starts.
+    fn command(&self) -> Vec<String> {
+        let mut command = self.scene.command();
+        command.extend(["--containers".to_owned(), self.daemon.address()]);
+        command
+    }
+
+    /// Waits until a container is in this state.
+    fn wait_for(&self, container: &str, state: &str) {
+        let began = Instant::now();
+        while self.daemon.state(container) != state {
+            assert!(began.elapsed() < Duration::from_secs(60), "{container} was never {state}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Has an agent that its program starts play a scenario.
     #[track_caller]
     fn play_over_stdio(&self, scenario: &str, mode: &str, more: &Value) {
         let mut document = more.clone();
-        let mut command = self.scene.command();
-        command.extend(["--containers".to_owned(), self.daemon.address()]);
-        document["command"] = command.into();
+        document["command"] = self.command().into();
         document["environment"] = json!(self.scene.environment());
         self.scene.drive(scenario, mode, &mut document);
     }
@@ -105,6 +127,33 @@ fn a_run_goes_on_while_somebody_else_stores_its_container_or_no_daemon_answers()
     command.extend(["--containers", "unix:///nowhere/docker.sock"].map(str::to_owned));
     let mut document = json!({ "command": command, "environment": beside.scene.environment() });
     beside.scene.drive("no_daemon", CURRENT, &mut document);
+}
+
+#[test]
+fn a_container_goes_on_if_its_agent_changes_its_mind_or_leaves() {
+    const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"containers_snapshot","arguments":{"container":"web"}}}"#;
+    let beside = Beside::new();
+    beside.run("web", &[]);
+    // So much that it takes a while to copy.
+    beside.daemon.sh("web", "dd if=/dev/urandom of=/data/large bs=1M count=60 2>/dev/null");
+    let mut talk = Talk::started(&beside.scene, &beside.command()).greet();
+    talk.say(CALL);
+    beside.wait_for("web", "paused");
+    talk.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    beside.wait_for("web", "running");
+    // It is not answered, and nothing was stored.
+    let listed = talk.call(2, "containers_list", &json!({}));
+    assert_eq!(
+        (&listed["id"], &listed["result"]["structuredContent"]["total"]),
+        (&json!(2), &json!(0)),
+        "{listed}"
+    );
+    talk.leave();
+    let mut talk = Talk::started(&beside.scene, &beside.command()).greet();
+    talk.say(CALL);
+    beside.wait_for("web", "paused");
+    talk.leave();
+    beside.is_as_it_was(&["web"]);
 }
 
 #[test]
