@@ -18,6 +18,7 @@ use tokio::{runtime::Handle, sync::Semaphore, task::JoinError};
 use crate::{
     answer::{ToolAnswer, failed},
     call::Call,
+    containers::Containers,
     progress::CallObserver,
     tool::{Effect, Tool},
     tools,
@@ -36,11 +37,16 @@ Call snapshots_create before something risky. When something is broken: snapshot
 checkpoint, snapshots_diff how one file differs, snapshots_history which checkpoints have another version of it, and \
 snapshots_revert gives one file, a folder or everything back. A revert takes a checkpoint first, so it can be reverted.";
 
+/// What is said in addition where containers are offered.
+const OF_CONTAINERS: &str = " containers_snapshot stores a Docker container: call it when a run begins or ends, and before and after \
+an action that a container may suffer from. A snapshot that fails does not break the run. containers_list has what was stored.";
+
 /// Answers an agent. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AgentServer {
     engine: Engine,
     workspaces: Arc<Workspaces>,
+    containers: Option<Containers>,
     /// Each change that has begun has one of these until it has ended.
     changing: Arc<Semaphore>,
 }
@@ -49,7 +55,21 @@ impl AgentServer {
     /// One whose tools reach these workspaces.
     pub fn new(engine: Engine, workspaces: Workspaces) -> Self {
         let changing = Arc::new(Semaphore::new(MAX_CHANGES as usize));
-        Self { engine, workspaces: Arc::new(workspaces), changing }
+        Self { engine, workspaces: Arc::new(workspaces), containers: None, changing }
+    }
+
+    /// The same, whose agent may store these containers as well.
+    pub fn with_containers(self, containers: Containers) -> Self {
+        Self { containers: Some(containers), ..self }
+    }
+
+    /// The tools that it has.
+    fn tools(&self) -> impl Iterator<Item = &'static Tool> + use<> {
+        tools::all(self.containers.is_some())
+    }
+
+    fn tool(&self, name: &str) -> Option<&'static Tool> {
+        tools::find(name, self.containers.is_some())
     }
 
     /// Waits until all that has begun to change something has ended.
@@ -109,7 +129,8 @@ impl AgentServer {
             ..self.engine.clone()
         };
         // On a thread of its own, so that nothing it waits for keeps others waiting; it goes on if this task is dropped.
-        let (runtime, call) = (Handle::current(), Call { engine, directory });
+        let (runtime, containers) = (Handle::current(), self.containers.clone());
+        let call = Call { engine, directory, containers };
         let change = match tool.effect {
             Effect::Reads => None,
             _ => Arc::clone(&self.changing).acquire_owned().await.ok(),
@@ -160,7 +181,10 @@ impl ServerHandler for AgentServer {
                 Implementation::new("pstore", env!("CARGO_PKG_VERSION"))
                     .with_title("Checkpoints of a workspace"),
             )
-            .with_instructions(INSTRUCTIONS)
+            .with_instructions(match &self.containers {
+                Some(_) => format!("{INSTRUCTIONS}{OF_CONTAINERS}"),
+                None => INSTRUCTIONS.to_owned(),
+            })
     }
 
     async fn list_tools(
@@ -168,11 +192,11 @@ impl ServerHandler for AgentServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::all().iter().map(|tool| self.described(tool)).collect()))
+        Ok(ListToolsResult::with_all_items(self.tools().map(|tool| self.described(tool)).collect()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Definition> {
-        tools::find(name).map(|tool| self.described(tool))
+        self.tool(name).map(|tool| self.described(tool))
     }
 
     async fn call_tool(
@@ -180,8 +204,8 @@ impl ServerHandler for AgentServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(tool) = tools::find(&request.name) else {
-            let names: Vec<&str> = tools::all().iter().map(|tool| &*tool.definition.name).collect();
+        let Some(tool) = self.tool(&request.name) else {
+            let names: Vec<&str> = self.tools().map(|tool| &*tool.definition.name).collect();
             let message = format!("there is no tool {:?}; the tools are {}", request.name, names.join(", "));
             return Err(ErrorData::invalid_params(message, None));
         };

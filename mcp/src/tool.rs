@@ -31,7 +31,7 @@ impl Effect {
             Self::Adds => (false, false),
             Self::Destroys { is_idempotent } => (true, is_idempotent),
         };
-        // A workspace and its checkpoints are all that a tool reaches.
+        // A workspace with its checkpoints, and the containers of a host, are all that a tool reaches.
         ToolAnnotations::new()
             .read_only(self == Self::Reads)
             .destructive(destroys)

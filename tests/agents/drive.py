@@ -7,87 +7,13 @@ and either `command` with `environment`, or `url` with `token`. Ends with 0 if a
 import json
 import subprocess
 import sys
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
-import httpx2
-import jsonschema
-from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-TOOLS = ["create", "list", "changes", "diff", "revert", "delete", "history", "fork"]
-READS = {"list", "changes", "diff", "history"}
-DESTROYS = {"revert", "delete"}
-
-
-@asynccontextmanager
-async def connected(scene):
-    """A client of the server that the scene has."""
-    if "command" in scene:
-        program, *words = scene["command"]
-        server = StdioServerParameters(command=program, args=words, env=scene["environment"])
-        async with Client(server, mode=scene["mode"], read_timeout_seconds=60) as client:
-            yield Agent(client, scene)
-        return
-    headers = {"Authorization": f"Bearer {scene['token']}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
-        transport = streamable_http_client(scene["url"], http_client=http)
-        async with Client(transport, mode=scene["mode"], read_timeout_seconds=60) as client:
-            yield Agent(client, scene)
-
-
-class Agent:
-    """Calls tools, and edits by a shell."""
-
-    def __init__(self, client, scene):
-        self.client, self.scene, self.directory = client, scene, Path(scene["directory"])
-        self.schemas = {}
-
-    async def tools(self):
-        listed = await self.client.list_tools()
-        self.schemas = {tool.name: tool.output_schema for tool in listed.tools}
-        return listed.tools
-
-    async def call(self, tool, **arguments):
-        """What a tool answers; its document is one that its schema allows, and its text is the same document."""
-        result = await self.raw(tool, arguments)
-        assert not result.is_error, f"{tool} {arguments}: {text(result)}"
-        document = result.structured_content
-        assert json.loads(text(result)) == document
-        jsonschema.validate(document, self.schemas[f"snapshots_{tool}"])
-        assert len(text(result)) < 60_000, f"{tool} answers {len(text(result))} bytes"
-        return document
-
-    async def refused(self, tool, *words, **arguments):
-        """The failure of a call, which has these words and says what to do next."""
-        result = await self.raw(tool, arguments)
-        assert result.is_error, f"{tool} {arguments}: {text(result)}"
-        said = text(result)
-        for word in words:
-            assert word in said, f"{word!r} is not in {said!r}"
-        assert "\nNext: " in said, said
-        assert "pstore " not in said, f"an agent calls tools: {said!r}"
-        return said
-
-    async def raw(self, tool, arguments):
-        if self.scene.get("workspace") and "workspace" not in arguments:
-            arguments = {**arguments, "workspace": self.scene["workspace"]}
-        return await self.client.call_tool(f"snapshots_{tool}", arguments)
-
-    def shell(self, script):
-        """As an agent's shell edits: the server is not told."""
-        subprocess.run(["sh", "-ec", script], cwd=self.directory, check=True)
-
-    def read(self, path):
-        return (self.directory / path).read_text()
-
-
-def text(result):
-    assert [block.type for block in result.content] == ["text"], result
-    return result.content[0].text
+import container_scenarios
+from agent import DESTROYS, READS, TOOLS, connected, text
 
 
 def kinds(changes):
@@ -389,7 +315,8 @@ async def other_tenants(agent):
 
 async def main():
     scene = json.loads(Path(sys.argv[1]).read_text())
-    scenario = globals()[scene["scenario"]]
+    name = scene["scenario"]
+    scenario = globals().get(name) or getattr(container_scenarios, name)
     with anyio.fail_after(240):
         async with connected(scene) as agent:
             if scene["mode"] not in ("legacy", "auto"):

@@ -1,6 +1,8 @@
 //! `tools` is the table of all tools. Each file has one of them: its arguments, its answer, and the request between them.
 
 mod changes;
+mod containers_list;
+mod containers_snapshot;
 mod create;
 mod delete;
 mod diff;
@@ -13,7 +15,8 @@ use std::sync::LazyLock;
 
 use crate::tool::Tool;
 
-static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
+/// Those for the checkpoints of a workspace.
+static OF_WORKSPACES: LazyLock<Vec<Tool>> = LazyLock::new(|| {
     vec![
         create::tool(),
         list::tool(),
@@ -26,14 +29,19 @@ static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
     ]
 });
 
+/// Those for containers, where they are offered.
+static OF_CONTAINERS: LazyLock<Vec<Tool>> =
+    LazyLock::new(|| vec![containers_snapshot::tool(), containers_list::tool()]);
+
 /// Every tool, in the order in which agents are told of them.
-pub(crate) fn all() -> &'static [Tool] {
-    &TOOLS
+pub(crate) fn all(with_containers: bool) -> impl Iterator<Item = &'static Tool> {
+    let of_containers: &'static [Tool] = if with_containers { &OF_CONTAINERS } else { &[] };
+    OF_WORKSPACES.iter().chain(of_containers)
 }
 
 /// The tool with this name.
-pub(crate) fn find(name: &str) -> Option<&'static Tool> {
-    all().iter().find(|tool| tool.definition.name == name)
+pub(crate) fn find(name: &str, with_containers: bool) -> Option<&'static Tool> {
+    all(with_containers).find(|tool| tool.definition.name == name)
 }
 
 #[cfg(test)]
@@ -43,10 +51,13 @@ mod tests {
 
     #[test]
     fn every_tool_says_what_it_takes_answers_and_does() {
-        let names: Vec<&str> = all().iter().map(|tool| &*tool.definition.name).collect();
+        let names = |with_containers| -> Vec<&str> {
+            all(with_containers).map(|tool| &*tool.definition.name).collect()
+        };
         let expected = ["create", "list", "changes", "diff", "revert", "delete", "history", "fork"];
-        assert_eq!(names, expected.map(|name| format!("snapshots_{name}")));
-        for tool in all() {
+        assert_eq!(names(false), expected.map(|name| format!("snapshots_{name}")));
+        assert_eq!(names(true)[expected.len()..], ["containers_snapshot", "containers_list"]);
+        for tool in all(true) {
             let definition = &tool.definition;
             assert_eq!(definition.input_schema["type"], "object", "{tool:?}");
             assert_eq!(definition.input_schema["additionalProperties"], false, "{tool:?}");
@@ -66,8 +77,10 @@ mod tests {
 
     #[test]
     fn all_that_an_agent_is_told_of_the_tools_fits_its_context() {
-        let told =
-            serde_json::to_string(&all().iter().map(|tool| &tool.definition).collect::<Vec<_>>()).unwrap();
-        assert!(told.len() < 29_500, "{} bytes", told.len());
+        for (with_containers, most) in [(false, 29_500), (true, 39_500)] {
+            let definitions: Vec<_> = all(with_containers).map(|tool| &tool.definition).collect();
+            let told = serde_json::to_string(&definitions).unwrap();
+            assert!(told.len() < most, "{} bytes", told.len());
+        }
     }
 }

@@ -9,15 +9,18 @@ use axum::http::Method;
 use engine::{Engine, failure::Failure, names::Scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use store::ErrorKind;
+use store::{ErrorKind, name::Tenant};
 use volumes::container::{
     self, ContainerListOutcome, ContainerSnapshotOutcome, ContainerSnapshotRequest, SnapshotResult, Trigger,
 };
 
 use crate::{
     call::{Answer, Call, answer, answer_change},
-    route::{Access::Tenant, Route, Sent::Document},
+    concurrency_limit::Permit,
+    problem::Refusal,
+    route::{Access, Route, Sent::Document},
     schemas::{received, sent},
+    server_state::Server,
     tokens::Role,
 };
 
@@ -33,7 +36,7 @@ pub(super) static ROUTES: &[Route] = &[
         "list_container_snapshots",
         Method::GET,
         "/v1/container-snapshots/{tenant_id}/{profile_id}",
-        Tenant(Role::Read),
+        Access::Tenant(Role::Read),
         "Lists the snapshots of a container",
         Document(sent::<ContainerListOutcome>),
         |call| Box::pin(list(call)),
@@ -42,7 +45,7 @@ pub(super) static ROUTES: &[Route] = &[
         "snapshot_container",
         Method::POST,
         "/v1/container-snapshots/{tenant_id}/{profile_id}",
-        Tenant(Role::Run),
+        Access::Tenant(Role::Run),
         "Stores a container of the server's host that has the label `pstore.tenant` of the tenant",
         Document(sent::<ContainerSnapshotOutcome>),
         |call| Box::pin(snapshot(call)),
@@ -79,6 +82,14 @@ pub struct ContainerSnapshotBody {
     pub fail_open: bool,
 }
 
+/// Room to store one more container of a tenant.
+pub(super) fn room(server: &Server, tenant: &Tenant) -> Result<Permit, Refusal> {
+    if server.stopping.is_raised() {
+        return Err(Failure::new(ErrorKind::Unavailable, "the server stops").into());
+    }
+    server.storing.take_for(tenant)
+}
+
 async fn list(call: Call) -> Answer {
     let scope = Scope::Profile(call.profile()?);
     answer(&container::list(&call.engine, &scope).await?)
@@ -103,11 +114,8 @@ async fn snapshot(call: Call) -> Answer {
     if body.trigger == Trigger::BeforeRestore {
         return Err(Failure::usage("before_restore is the trigger of restores alone").into());
     }
-    if call.server.stopping.is_raised() {
-        return Err(Failure::new(ErrorKind::Unavailable, "the server stops").into());
-    }
     let name = call.profile()?;
-    let room = call.server.storing.take_for(&name.tenant)?;
+    let room = room(&call.server, &name.tenant)?;
     let mut actor = call.actor();
     actor.run_id = body.run_id.filter(|id| !id.is_empty()).or(actor.run_id);
     let request = ContainerSnapshotRequest {

@@ -1,4 +1,7 @@
-//! `mcp` lets agents use the checkpoints of their workspaces on the server's host, over the Model Context Protocol.
+//! `mcp` lets agents use the checkpoints of their workspaces on the server's host, and store their tenants' containers, over the
+//! Model Context Protocol.
+
+use std::sync::Arc;
 
 use axum::{
     body::Body,
@@ -6,12 +9,13 @@ use axum::{
 };
 use engine::failure::Failure;
 use http_body_util::Full;
-use mcp::{AgentServer, Workspaces};
+use mcp::{AgentServer, Containers, Workspaces, containers::Permit};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use store::ErrorKind;
+use store::{ErrorKind, name::Tenant};
 
+use super::containers;
 use crate::{
     call::{Answer, Call},
     problem::Refusal,
@@ -53,6 +57,18 @@ pub struct McpMessage {
     pub params: Option<Value>,
 }
 
+/// The containers that the caller may store: those of its tenants, if this server stores any.
+fn stored_here(call: &Call) -> Option<Containers> {
+    let docker_host = call.server.containers.clone()?;
+    let server = Arc::clone(&call.server);
+    let admits = move |tenant: &Tenant| match containers::room(&server, tenant) {
+        // With progress, the answer begins before the snapshot has ended. The server waits for its end.
+        Ok(room) => Ok(Box::new((room, server.work.begin())) as Permit),
+        Err(refusal) => Err(refusal.failure),
+    };
+    Some(Containers::of_tenants(docker_host, call.actor(), call.server.ending.clone(), admits))
+}
+
 /// Answers one message. Nothing is kept between two of them, so every one is for the tenants of its own token.
 async fn answer(call: Call) -> Answer {
     let Some(folder) = call.server.workspaces.clone() else {
@@ -69,5 +85,9 @@ async fn answer(call: Call) -> Answer {
     request.headers_mut().remove(header::AUTHORIZATION);
     request.headers_mut().remove(header::COOKIE);
     let server = AgentServer::new(call.engine.clone(), workspaces);
+    let server = match stored_here(&call) {
+        Some(containers) => server.with_containers(containers),
+        None => server,
+    };
     Ok(mcp::http::answer(server, request).await.map(Body::new))
 }

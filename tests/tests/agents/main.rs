@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod containers;
 mod inspector;
 mod over_http;
 mod over_stdio;

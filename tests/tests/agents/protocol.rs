@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::scene::Scene;
 
 /// A process of `pstore mcp`, and what it says line by line.
-struct Talk {
+pub struct Talk {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
@@ -18,7 +18,11 @@ struct Talk {
 
 impl Talk {
     fn with(scene: &Scene) -> Self {
-        let words = scene.command();
+        Self::started(scene, &scene.command())
+    }
+
+    /// The same with this command.
+    pub fn started(scene: &Scene, words: &[String]) -> Self {
         let mut command = Command::new(&words[0]);
         scene.host.prepare(&mut command);
         command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -29,7 +33,11 @@ impl Talk {
 
     /// The same after the handshake.
     fn greeted(scene: &Scene) -> Self {
-        let mut talk = Self::with(scene);
+        Self::with(scene).greet()
+    }
+
+    pub fn greet(self) -> Self {
+        let mut talk = self;
         let client = json!({ "name": "test", "version": "1" });
         let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
         let answer =
@@ -40,7 +48,7 @@ impl Talk {
         talk
     }
 
-    fn say(&mut self, line: &str) {
+    pub fn say(&mut self, line: &str) {
         writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
@@ -55,9 +63,16 @@ impl Talk {
         self.answer()
     }
 
-    fn call(&mut self, id: u64, tool: &str, arguments: &Value) -> Value {
+    pub fn call(&mut self, id: u64, tool: &str, arguments: &Value) -> Value {
         let params = json!({ "name": tool, "arguments": arguments });
         self.ask(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }))
+    }
+
+    /// Goes away, and waits until the process has noticed.
+    pub fn leave(mut self) {
+        self.stdin = None;
+        let ended = self.child.wait_with_output().unwrap();
+        assert!(ended.status.success(), "{}: {}", ended.status, String::from_utf8_lossy(&ended.stderr));
     }
 
     /// Closes stdin. Fails unless the process then ends well, and has written nothing more.

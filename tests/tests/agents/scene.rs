@@ -81,7 +81,9 @@ impl Scene {
         let path = self.folder.path().join("scene.json");
         fs::write(&path, document.to_string()).unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("agents/drive.py");
-        let ended = Command::new(program("python")).arg(script).arg(&path).output().unwrap();
+        let mut python = Command::new(program("python"));
+        python.arg(script).arg(&path).env("PYTHONDONTWRITEBYTECODE", "1");
+        let ended = python.output().unwrap();
         let said = String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr);
         assert!(ended.status.success(), "{scenario} ({mode}): {said}");
         assert!(!said.contains("panic"), "{said}");
