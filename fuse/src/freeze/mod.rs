@@ -164,9 +164,11 @@ impl Fs {
             let plan = Rebase::plan(&self.read_state().nodes.table, onto.clone());
             self.sync_ahead(&plan).map_err(unwritten)?;
         }
+        let data_files =
+            self.upper.list().map_err(|error| Error::io("cannot read", self.upper.folder(), error))?;
         let closed = self.gate.close();
         let plan = Rebase::plan(&self.read_state().nodes.table, onto);
-        self.rewrite_journal(session, plan, Some(below)).map_err(unwritten)?;
+        self.rewrite_journal(session, plan, (Some(below), data_files)).map_err(unwritten)?;
         Ok(closed.held_up_for())
     }
 }

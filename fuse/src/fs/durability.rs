@@ -20,7 +20,7 @@ use crate::{
         checkpoint::{Below, Checkpoint},
         journal::Journal,
         node::{Ino, Node},
-        rebase::{Rebase, generations},
+        rebase::Rebase,
         session::SessionDir,
         upper::Absent,
     },
@@ -34,7 +34,7 @@ impl Fs {
         let (held, number) = {
             let state = self.read_state();
             let node = state.node(ino)?;
-            let held = node.file().map(|file| generations(&file.spans));
+            let held = node.file().map(|file| file.spans.generations());
             (held.unwrap_or_default(), state.journal.last())
         };
         let files: Vec<(Ino, u32)> = held.iter().map(|generation| (ino, *generation)).collect();
@@ -113,22 +113,23 @@ impl Fs {
     /// Starts a new journal from where things are. Changes wait meanwhile. Not during a commit:
     /// whoever finishes one that was cut short needs what the journal says from before it.
     pub fn compact(&self, session: &SessionDir) -> Result<()> {
+        let data_files = self.upper.list().map_err(errno)?;
         let _closed = self.gate.close();
         if self.commits.load(Ordering::Acquire) > 0 || self.intent().is_some() {
             return Ok(());
         }
         let below = self.read_state().below.clone();
-        self.rewrite_journal(session, Rebase::default(), below)
+        self.rewrite_journal(session, Rebase::default(), (below, data_files))
     }
 
     /// Puts a new journal in the place of the old one, of what things are after `rebase`, above the
-    /// snapshot `below`; and makes them so. If this fails, all is as it was, in memory as on disk. No change
-    /// may be under way.
+    /// snapshot `below`; and makes them so. Of `data_files`, which were there a moment ago, those go that nothing needs.
+    /// If this fails, all is as it was, in memory as on disk. No change may be under way.
     pub(crate) fn rewrite_journal(
         &self,
         session: &SessionDir,
         rebase: Rebase,
-        below: Option<Below>,
+        (below, data_files): (Option<Below>, Vec<(Ino, u32)>),
     ) -> Result<()> {
         // A base says what is on disk, so all of it must be.
         self.must_last(self.upper.sync(&self.data_files(&rebase), Absent::Refused))?;
@@ -137,7 +138,10 @@ impl Fs {
         let base = Checkpoint::of(&state.nodes, &rebase, below.clone()).encode();
         // Until its rename the old journal is the one; nothing was lost if this fails.
         state.journal = Journal::replace(&session.journal(), &base, &[]).map_err(errno)?;
-        let doomed = rebase.apply(&mut state.nodes);
+        let mut doomed = rebase.apply(&mut state.nodes);
+        let table = &state.nodes.table;
+        doomed
+            .extend(data_files.into_iter().filter(|(ino, generation)| table.has_outlived(*ino, *generation)));
         (state.below, state.intent) = (below, None);
         // Open files may still be read from them; they go when the journal is flushed next and
         // nobody reads.
@@ -158,7 +162,7 @@ impl Fs {
     fn data_files(&self, rebase: &Rebase) -> Vec<(Ino, u32)> {
         let state = self.read_state();
         let named = rebase.nodes(&state.nodes.table).filter(|(_, node)| node.names > 0);
-        let held = named.filter_map(|(ino, node)| Some((ino, generations(&node.file()?.spans))));
+        let held = named.filter_map(|(ino, node)| Some((ino, node.file()?.spans.generations())));
         held.flat_map(|(ino, held)| held.into_iter().map(move |generation| (ino, generation))).collect()
     }
 

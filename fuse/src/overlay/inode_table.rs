@@ -126,6 +126,19 @@ impl InodeTable {
         self.generations.get(&ino).copied()
     }
 
+    /// Whether nothing refers to a data file any more, and no byte goes into it: what it had was cut off or written anew.
+    pub fn has_outlived(&self, ino: Ino, generation: u32) -> bool {
+        match self.get(ino).and_then(Node::file) {
+            Some(file) => {
+                let takes_no_more =
+                    generation < file.generation || file.stale && generation == file.generation;
+                takes_no_more && !file.spans.generations().contains(&generation)
+            }
+            // It was dropped: its next bytes go into a later one.
+            None => self.last_generation(ino).is_some_and(|last| generation <= last),
+        }
+    }
+
     /// Forgets a node that has no name and that nobody uses.
     pub fn remove(&mut self, ino: Ino) -> Option<Node> {
         let node = self.nodes.remove(&ino)?;

@@ -15,7 +15,6 @@ use super::{
     inode_table::InodeTable,
     node::{Directory, FileNode, Ino, Node, NodeKind, Slot},
     nodes::Nodes,
-    spans::{Bytes, Spans},
 };
 use crate::lower::LowerFile;
 
@@ -126,11 +125,11 @@ impl NewBase {
         let mut file = before.clone();
         // One that was as below when the snapshot was taken has the same bytes in it.
         let lower = self.files.get(&ino).or(before.lower.as_ref()).cloned().unwrap_or_default();
-        let held = generations(&file.spans);
+        let held = file.spans.generations();
         file.spans.forget_through(self.epoch);
         file.limit = file.limit_since_freeze.min(lower.size());
         file.lower = Some(lower);
-        let kept = generations(&file.spans);
+        let kept = file.spans.generations();
         // A data file that is about to go takes no more bytes.
         file.stale |= !held.is_empty() && !kept.contains(&file.generation);
         (file, held.into_iter().filter(|held| !kept.contains(held)).collect())
@@ -167,16 +166,4 @@ impl NewBase {
         let differs = node.file().is_some_and(|file| !file.is_as_below());
         node.names == 0 || node.changed > 0 || has_slots || differs || !self.base.has(ino)
     }
-}
-
-/// The data files that hold something of these.
-pub fn generations(spans: &Spans) -> Vec<u32> {
-    let data = |bytes| match bytes {
-        Bytes::Data { generation } => Some(generation),
-        Bytes::Zeros => None,
-    };
-    let mut found: Vec<u32> = spans.iter().filter_map(|(_, bytes, _)| data(bytes)).collect();
-    found.sort_unstable();
-    found.dedup();
-    found
 }

@@ -98,6 +98,18 @@ impl Spans {
         self.by_start.is_empty()
     }
 
+    /// The data files that hold something of these.
+    pub fn generations(&self) -> Vec<u32> {
+        let data = |bytes| match bytes {
+            Bytes::Data { generation } => Some(generation),
+            Bytes::Zeros => None,
+        };
+        let mut found: Vec<u32> = self.iter().filter_map(|(_, bytes, _)| data(bytes)).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
     /// How many bytes of data are held, zeros not counted.
     pub fn data_bytes(&self) -> u64 {
         self.iter()

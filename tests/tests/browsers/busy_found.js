@@ -11,7 +11,9 @@
         && numbers.length === newest + 1 - first && numbers.every((number, at) => number === first + at)
         && keys.length === Math.floor(newest / 64) && keys.every((key, at) => key === at + 1 && kept[at] === key * 64);
     const cache = await caches.open('busy');
-    const cached = await Promise.all((await cache.keys()).map(async key => Number(await (await cache.match(key)).text())));
+    // One that was being put there at that moment has no end, and was not acknowledged.
+    const read = async key => Number(await (await cache.match(key)).text().catch(() => 0));
+    const cached = await Promise.all((await cache.keys()).map(read));
     const worker = await navigator.serviceWorker.getRegistration();
     return {
         rows: whole ? newest : -1,

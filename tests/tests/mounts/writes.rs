@@ -128,3 +128,28 @@ fn whoever_syncs_a_mapping_is_told_that_the_disk_is_full() {
     assert_eq!(script.unwrap().code(), Some(0), "pages were dropped, and nobody was told");
     host.succeed(["unmount", fixture.mountpoint.to_str().unwrap(), "--discard"]);
 }
+
+/// Databases cut their journals off after each transaction.
+#[test]
+fn what_was_cut_off_takes_no_room_after_the_next_commit() {
+    let fixture = MountFixture::local();
+    fixture.mount();
+    let path = fixture.mountpoint.join("journal");
+    let write_often = || {
+        for round in 0..100 {
+            fs::write(&path, format!("transaction {round}")).unwrap();
+        }
+    };
+    let session = fs::read_dir(fixture.path("one/sessions")).unwrap().next().unwrap().unwrap().path();
+    let data_files = || fs::read_dir(session.join("data")).unwrap().count();
+    for _ in 0..2 {
+        write_often();
+        assert!(data_files() >= 100, "nothing was cut off");
+        fixture.commit();
+        // What a commit read goes with the next thing that is made durable.
+        fs::File::open(&path).unwrap().sync_all().unwrap();
+        assert!(data_files() <= 2, "{} data files are left", data_files());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "transaction 99");
+    }
+    fixture.unmount(&["--discard"]);
+}
