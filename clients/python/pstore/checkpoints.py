@@ -45,6 +45,8 @@ class Checkpoint(Document):
     hash: Optional[str]
     files_count: int
     bytes: int
+    #: What was wrong when it was taken, if something was.
+    warning: Optional[str]
 
 
 @dataclass(frozen=True)
