@@ -164,8 +164,7 @@ impl Fs {
             let plan = Rebase::plan(&self.read_state().nodes.table, onto.clone());
             self.sync_ahead(&plan).map_err(unwritten)?;
         }
-        let data_files =
-            self.upper.list().map_err(|error| Error::io("cannot read", self.upper.folder(), error))?;
+        let data_files = self.data_files_there();
         let closed = self.gate.close();
         let plan = Rebase::plan(&self.read_state().nodes.table, onto);
         self.rewrite_journal(session, plan, (Some(below), data_files)).map_err(unwritten)?;

@@ -113,7 +113,7 @@ impl Fs {
     /// Starts a new journal from where things are. Changes wait meanwhile. Not during a commit:
     /// whoever finishes one that was cut short needs what the journal says from before it.
     pub fn compact(&self, session: &SessionDir) -> Result<()> {
-        let data_files = self.upper.list().map_err(errno)?;
+        let data_files = self.data_files_there();
         let _closed = self.gate.close();
         if self.commits.load(Ordering::Acquire) > 0 || self.intent().is_some() {
             return Ok(());
@@ -139,9 +139,7 @@ impl Fs {
         // Until its rename the old journal is the one; nothing was lost if this fails.
         state.journal = Journal::replace(&session.journal(), &base, &[]).map_err(errno)?;
         let mut doomed = rebase.apply(&mut state.nodes);
-        let table = &state.nodes.table;
-        doomed
-            .extend(data_files.into_iter().filter(|(ino, generation)| table.has_outlived(*ino, *generation)));
+        doomed.extend(state.nodes.table.outlived(&data_files));
         (state.below, state.intent) = (below, None);
         // Open files may still be read from them; they go when the journal is flushed next and
         // nobody reads.
@@ -149,6 +147,16 @@ impl Fs {
         // The state is kept until the name is on disk: what only the new journal allows to be
         // removed must not be while the old one may come back.
         self.must_last(File::open(session.path()).and_then(|folder| folder.sync_all()))
+    }
+
+    /// All data files, in order. Without the list, nothing but room is lost.
+    pub(crate) fn data_files_there(&self) -> Vec<(Ino, u32)> {
+        let mut found = self.upper.list().unwrap_or_else(|error| {
+            tracing::warn!(%error, "data files could not be listed; some may take room that nothing needs");
+            Vec::new()
+        });
+        found.sort_unstable();
+        found
     }
 
     /// Syncs the data files that a base after `rebase` needs, as far as they are there still, and their names.

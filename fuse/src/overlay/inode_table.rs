@@ -126,17 +126,32 @@ impl InodeTable {
         self.generations.get(&ino).copied()
     }
 
-    /// Whether nothing refers to a data file any more, and no byte goes into it: what it had was cut off or written anew.
-    pub fn has_outlived(&self, ino: Ino, generation: u32) -> bool {
-        match self.get(ino).and_then(Node::file) {
-            Some(file) => {
-                let takes_no_more =
-                    generation < file.generation || file.stale && generation == file.generation;
-                takes_no_more && !file.spans.generations().contains(&generation)
-            }
-            // It was dropped: its next bytes go into a later one.
-            None => self.last_generation(ino).is_some_and(|last| generation <= last),
+    /// Those of these data files that nothing refers to any more and no byte goes into: what they had was cut off or written
+    /// anew. The files are in order.
+    pub fn outlived(&self, data_files: &[(Ino, u32)]) -> Vec<(Ino, u32)> {
+        let mut outlived = Vec::new();
+        for of_one in data_files.chunk_by(|a, b| a.0 == b.0) {
+            let Some(&(ino, _)) = of_one.first() else { continue };
+            let is_outlived: Box<dyn Fn(u32) -> bool> = match self.get(ino).and_then(Node::file) {
+                Some(file) => {
+                    let held = file.spans.generations();
+                    let takes_bytes = move |generation| match file.stale {
+                        true => generation > file.generation,
+                        false => generation >= file.generation,
+                    };
+                    Box::new(move |generation| {
+                        !takes_bytes(generation) && held.binary_search(&generation).is_err()
+                    })
+                }
+                // It was dropped: its next bytes go into a later one.
+                None => {
+                    let last = self.last_generation(ino);
+                    Box::new(move |generation| last.is_some_and(|last| generation <= last))
+                }
+            };
+            outlived.extend(of_one.iter().filter(|(_, generation)| is_outlived(*generation)));
         }
+        outlived
     }
 
     /// Forgets a node that has no name and that nobody uses.
