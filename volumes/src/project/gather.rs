@@ -9,6 +9,7 @@ use std::{
 
 use engine::failure::Failure;
 use store::{content::workers::blocking, error::IoContext};
+use tokio::sync::RwLockReadGuard;
 
 use super::{
     FILES, VOLUMES,
@@ -29,12 +30,17 @@ pub struct Gathered {
     pub postgres: BTreeMap<String, Vec<PostgresDump>>,
 }
 
-/// Copies files and generic volumes to `workspace`.
+/// Copies files and generic volumes to `workspace`. A copy goes on after its save was given up, and shares
+/// [`sqlite::OPEN_FILES`] for as long.
 #[crate::boxed]
-pub async fn folders(project: &Project, workspace: &Path) -> Result<(), Failure> {
+pub async fn folders(
+    project: &Project,
+    workspace: &Path,
+    shared: RwLockReadGuard<'static, ()>,
+) -> Result<(), Failure> {
     let (project, workspace) = (project.clone(), workspace.to_owned());
     let copying = blocking(move || {
-        let _shared = sqlite::OPEN_FILES.read();
+        let _shared = shared;
         let volumes = workspace.join(VOLUMES);
         DirBuilder::new().mode(0o700).create(&volumes).at("cannot make", &volumes)?;
         let files = project.state.join(FILES);

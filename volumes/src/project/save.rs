@@ -32,7 +32,7 @@ use super::{
     hooks,
     metadata::{Metadata, Reason},
     note::Note,
-    opened, places, recover, service,
+    opened, places, recover, service, sqlite,
     step::Step,
     store_state,
     volume::VolumeKind,
@@ -316,10 +316,11 @@ impl Job<'_> {
         })
         .await?;
         at(engine, Step::Quiesce, gather::flush(project)).await?;
+        let shared = sqlite::OPEN_FILES.read().await;
         let Checkpoint { workspace, taken_at_ms, began, containers } =
             at(engine, Step::Checkpoint, self.checkpoint(note)).await?;
         let (gathered, rested) = at(engine, Step::Copy, async {
-            gather::folders(project, workspace.path()).await?;
+            gather::folders(project, workspace.path(), shared).await?;
             // What was copied needs them no longer.
             for resting in note.pending.resting.iter().rev() {
                 resting.resume().await?;

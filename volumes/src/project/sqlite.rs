@@ -16,13 +16,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::RwLock;
 use rusqlite::{
     Connection, ErrorCode, OpenFlags,
     backup::{Backup, StepResult},
 };
 use rustix::fs::OFlags;
 use store::{Error, error::IoContext};
+use tokio::sync::RwLock;
 
 use super::{
     copy::{Copier, attributes},
@@ -41,8 +41,9 @@ const LINES: usize = 10;
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Whoever reads files of a project shares it, and whoever has SQLite copy a database has it alone: a file that somebody
-/// copies here may be a database that another save copies.
-pub(super) static OPEN_FILES: RwLock<()> = RwLock::new(());
+/// copies here may be a database that another save copies. A save takes it before services rest, so that none rests longer
+/// for another save's database.
+pub(super) static OPEN_FILES: RwLock<()> = RwLock::const_new(());
 
 /// Copies a volume to `to`: all of its folder, or the listed databases. With `no_links`, a database is refused that lies in a
 /// folder that other users could put a link in the place of: SQLite opens it by its path.
@@ -52,7 +53,7 @@ pub fn copy_volume(
     (files, wait): (&[PathBuf], Duration),
     no_links: bool,
 ) -> Result<Vec<SqliteCopy>, Error> {
-    let shared = OPEN_FILES.read();
+    let shared = OPEN_FILES.blocking_read();
     // Above it there may be links; SQLite follows none.
     let volume = &fs::canonicalize(volume).at("cannot find", volume)?;
     let databases = match files.is_empty() {
@@ -145,7 +146,7 @@ fn begins_as_one(path: &Path) -> bool {
 
 /// Copies one database.
 pub fn copy(database: &Path, to: &Path, wait: Duration) -> Result<SqliteCopy, Error> {
-    let _alone = OPEN_FILES.write();
+    let alone = OPEN_FILES.blocking_write();
     let deadline = Instant::now() + wait;
     let refused = |error: rusqlite::Error| refused(database, wait, &error);
     // Closed after all connections: they would lose their locks.
@@ -178,8 +179,11 @@ pub fn copy(database: &Path, to: &Path, wait: Duration) -> Result<SqliteCopy, Er
             fs::remove_file(to).at("cannot remove", to)?;
             continue;
         }
-        let integrity_check = examine(to).map_err(|error| failed(to, &error))?;
         as_it_was(&file, to)?;
+        drop(source);
+        drop(file);
+        drop(alone);
+        let integrity_check = examine(to).map_err(|error| failed(to, &error))?;
         return Ok(SqliteCopy {
             path: String::new(),
             integrity_check,
