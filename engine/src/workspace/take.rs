@@ -3,7 +3,10 @@
 //! What a slot held before goes last, and is written down until it is gone. So is a new snapshot until a slot holds it.
 //! Whoever is killed leaves nothing that nobody would end.
 
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use store::{
     Error,
@@ -179,12 +182,16 @@ async fn end(handle: &LineageHandle, slots: &Slots, ending: &Ending) -> store::R
     if slots.has_record(ending.record) {
         return Ok(false);
     }
-    match handle
-        .delete_while(ending.record, "the checkpoint has ended", |record: &Record| record.tags.is_empty())
-        .await
-    {
+    let is_wanted = AtomicBool::new(false);
+    let is_unwanted = |record: &Record| {
+        is_wanted.store(!record.tags.is_empty(), Ordering::Relaxed);
+        record.tags.is_empty()
+    };
+    match handle.delete_while(ending.record, "the checkpoint has ended", is_unwanted).await {
         Ok(_) => Ok(true),
-        Err(Error::NotFound { .. } | Error::Conflict { .. }) => Ok(false),
+        Err(Error::NotFound { .. }) => Ok(false),
+        // It has another tag, and stays for whoever gave it that.
+        Err(Error::Conflict { .. }) if is_wanted.load(Ordering::Relaxed) => Ok(false),
         Err(error) => Err(error),
     }
 }
