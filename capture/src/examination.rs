@@ -97,10 +97,12 @@ impl Examination {
     pub fn torn_logs(&self) -> Vec<TornLog> {
         let whole = self.leveldb.iter().filter(|checked| checked.state == DbState::Ok);
         let torn = |checked: &leveldb::Checked| {
-            let path = |log: &leveldb::TornLog| checked.path.join(&log.name).to_string_lossy().into_owned();
-            let found =
-                |log| TornLog { path: path(log), whole_bytes: log.whole_bytes, unknown: Unknown::new() };
-            checked.notes.torn.iter().map(found).collect::<Vec<_>>()
+            // A record names paths as text.
+            let found = |log: &leveldb::TornLog| {
+                let path = checked.path.join(&log.name).to_str()?.to_owned();
+                Some(TornLog { path, whole_bytes: log.whole_bytes, unknown: Unknown::new() })
+            };
+            checked.notes.torn.iter().filter_map(found).collect::<Vec<_>>()
         };
         whole.flat_map(torn).collect()
     }
@@ -111,11 +113,15 @@ impl Examination {
     }
 }
 
-/// Looks at the logs of the LevelDBs below `root` to which these files belong, and at nothing else.
-pub fn examine_logs(root: &Path, of: &BTreeSet<PathBuf>, options: &Options) -> io::Result<Examination> {
+/// Looks at the logs of the LevelDBs below `root`, or of those to which these files belong, and at nothing else.
+pub fn examine_logs(
+    root: &Path,
+    of: Option<&BTreeSet<PathBuf>>,
+    options: &Options,
+) -> io::Result<Examination> {
     let dir = ProfileDir::open(root)?;
-    let databases = Inventory::of_changed(&dir, of)?.leveldb;
-    run(&dir, root, databases.into_iter().map(CheckJob::LevelDbLogs).collect(), options)
+    let inventory = of.map_or_else(|| Inventory::of_all(&dir), |files| Inventory::of_changed(&dir, files))?;
+    run(&dir, root, inventory.leveldb.into_iter().map(CheckJob::LevelDbLogs).collect(), options)
 }
 
 /// Checks the databases below `root`, none of which is changed or locked. They should be at

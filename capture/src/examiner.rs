@@ -317,9 +317,10 @@ fn carry_over(
     health.hot_journals.extend(before.hot_journals.iter().filter(hot).cloned());
     let unfinished = |recovered: &&Recovered| is_hot && hot(&&recovered.path);
     health.recovered.extend(before.recovered.iter().filter(unfinished).cloned());
+    let is_changed = |folder: &Path| changed.iter().any(|path| path.parent() == Some(folder));
     let torn = |log: &&TornLog| {
-        let database = Path::new(&log.path).parent().map(shown);
-        database.is_some_and(|database| !looked_at.contains(&database)) && root.join(&log.path).exists()
+        let is_as_before = |folder: &Path| !looked_at.contains(&shown(folder)) && !is_changed(folder);
+        Path::new(&log.path).parent().is_some_and(is_as_before) && root.join(&log.path).exists()
     };
     health.torn_logs.extend(before.torn_logs.iter().filter(torn).cloned());
     if !changed.iter().any(|path| is_of_cookies(path)) {

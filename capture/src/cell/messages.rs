@@ -11,7 +11,7 @@ use crate::{
     cookies::Count,
     db_state::{DbState, brief, path_as_bytes},
     expect::search::{SoughtCookies, SoughtOrigins},
-    leveldb::{self, Notes, is_file_name},
+    leveldb::{self, Notes, is_log_name},
     session_cookies::lasting::ChangedCookies,
     sqlite::{self, Depth},
 };
@@ -109,8 +109,7 @@ impl LevelDbFound {
     /// `None` if it makes no sense.
     pub(super) fn of(self, path: PathBuf) -> Option<CheckResult> {
         let Self { state, notes, bytes } = self;
-        if notes.torn.len() > Notes::MOST_TORN
-            || !notes.torn.iter().all(|log| is_file_name(log.name.as_ref()))
+        if notes.torn.len() > Notes::MOST_TORN || !notes.torn.iter().all(|log| is_log_name(log.name.as_ref()))
         {
             return None;
         }

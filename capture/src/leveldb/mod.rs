@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use check::{check, check_logs};
 pub use keys::{KeyWrite, keys};
-pub(crate) use names::{is_file_name, is_leveldb};
+pub(crate) use names::{is_file_name, is_leveldb, is_log_name};
 
 use crate::db_state::{DbState, path_as_text};
 

@@ -45,6 +45,11 @@ pub(crate) fn is_file_name(name: &OsStr) -> bool {
     FileName::parse(name).is_some()
 }
 
+/// Whether a file of this name is a sequence of records that grows at its end.
+pub(crate) fn is_log_name(name: &OsStr) -> bool {
+    matches!(FileName::parse(name), Some(FileName::Log(_) | FileName::Manifest(_)))
+}
+
 /// Whether a directory with these entries is a LevelDB, be it a broken one.
 ///
 /// A file with such a name may lie anywhere; two of different kinds hardly do.

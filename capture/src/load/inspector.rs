@@ -1,17 +1,24 @@
 //! `LoadInspector` examines a written profile before any program can use it.
 
-use std::{path::Path, time::Duration};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 
 use store::{
     Error, Result,
-    format::{health::TornLog, record::Record},
+    format::record::Record,
     ops::read::restore::Inspector,
     scratch::{self, Scratch},
 };
 
-use super::{LoadRequest, leftovers, torn_logs};
+use super::{
+    LoadRequest, leftovers,
+    torn_logs::{self, Suspects},
+};
 use crate::{
     chrome::normalise,
     db_state::Deadline,
@@ -31,8 +38,8 @@ pub(super) struct LoadInspector {
     normalise_exit: bool,
     /// The present time, if session cookies are to be kept.
     keep_session_cookies: Option<u64>,
-    /// Those that its capture has found.
-    torn_logs: Vec<TornLog>,
+    /// Those that its capture has found: their databases are looked at again.
+    torn_logs: BTreeSet<PathBuf>,
     /// How the snapshot came to be loaded for this Chrome, if it is an older one's.
     upgrade: Option<String>,
     found: Mutex<LoadFindings>,
@@ -52,7 +59,7 @@ impl LoadInspector {
             threads: request.threads,
             normalise_exit: request.normalise_exit,
             keep_session_cookies: request.keep_session_cookies.then_some(request.now_ms),
-            torn_logs: record.health.as_ref().map_or_else(Vec::new, |health| health.torn_logs.clone()),
+            torn_logs: record.torn_logs(),
             upgrade,
             found: Mutex::default(),
         }
@@ -67,7 +74,7 @@ impl LoadInspector {
     }
 
     /// Returns warnings, and the logs that are torn.
-    fn check(&self, directory: &Path, depth: Depth) -> Result<(Vec<String>, Vec<TornLog>)> {
+    fn check(&self, directory: &Path, depth: Depth) -> Result<(Vec<String>, BTreeSet<PathBuf>)> {
         let scratch = Scratch::make(&std::env::temp_dir(), scratch::Kind::Check)?;
         let options = Options {
             depth,
@@ -86,7 +93,8 @@ impl LoadInspector {
         }
         let unchecked =
             found.unchecked().map(|(path, reason)| format!("{} was not checked: {reason}", path.display()));
-        Ok((unchecked.collect(), found.torn_logs()))
+        let torn = found.torn_logs().into_iter().map(|log| PathBuf::from(log.path));
+        Ok((unchecked.collect(), torn.collect()))
     }
 }
 
@@ -96,9 +104,11 @@ impl Inspector for LoadInspector {
             Some(depth) => self.check(directory, depth)?,
             None => (Vec::new(), self.torn_logs.clone()),
         };
+        let cut = torn_logs::mend(directory, &Suspects::Of(torn), &self.isolation);
+        warnings.extend(cut.warnings);
         warnings.extend(leftovers::remove(directory)?);
         let mut transforms: Vec<String> = self.upgrade.iter().cloned().collect();
-        if torn_logs::cut(directory, &torn)? {
+        if cut.was_cut {
             transforms.push(torn_logs::TRANSFORM.to_owned());
         }
         if self.normalise_exit {

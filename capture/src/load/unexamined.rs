@@ -60,10 +60,11 @@ pub async fn examined(
     }
     let before = opened.record.health.clone().filter(Health::is_verdict);
     let examiner = Arc::new(examiner(request));
+    let mut unchecked = BTreeSet::new();
     let chosen = match &before {
         Some(health) => {
-            let unchecked = health.unchecked.iter().map(|found| PathBuf::from(&found.path));
-            of_databases(store, opened, unchecked.collect(), &examiner).await?
+            unchecked.extend(health.unchecked.iter().map(|found| PathBuf::from(&found.path)));
+            of_databases(store, opened, unchecked.clone(), &examiner).await?
         }
         None => of_all(store, opened, &examiner).await?,
     };
@@ -81,9 +82,12 @@ pub async fn examined(
     let warnings = found.unchecked.iter().map(told).collect();
     opened.record.health = Some(match before {
         Some(mut before) => {
-            let is_new = |log: &TornLog| before.torn_logs.iter().all(|known| known.path != log.path);
-            let new: Vec<TornLog> = found.torn_logs.into_iter().filter(is_new).collect();
-            before.torn_logs.extend(new);
+            let is_as_before = |log: &TornLog| {
+                let of_unchecked = Path::new(&log.path).parent().is_some_and(|at| unchecked.contains(at));
+                !of_unchecked && found.torn_logs.iter().all(|new| new.path != log.path)
+            };
+            before.torn_logs.retain(is_as_before);
+            before.torn_logs.extend(found.torn_logs);
             Health { unchecked: found.unchecked, ..before }
         }
         None => {

@@ -1,7 +1,6 @@
 //! `Serving` is a mount while this process answers for it.
 
 use std::{
-    collections::BTreeSet,
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -17,7 +16,10 @@ use parking_lot::Mutex;
 use capture::{
     chrome::{held_cookies::Unwritten, normalise},
     examination::Isolation,
-    load::{self, torn_logs},
+    load::{
+        self,
+        torn_logs::{self, Suspects},
+    },
     marker::Marker,
     session_cookies,
 };
@@ -26,7 +28,12 @@ use fuse::{
     mount::{Kernel, Mount, clean_up, control, info::Mode, is_stale, write_out::WrittenOut},
 };
 use serde_json::Value;
-use store::{Error, ErrorKind, catalog::clock, format::health::TornLog, name::ChromeMajor};
+use store::{
+    Error, ErrorKind,
+    catalog::clock,
+    format::{record::Record, tree::TreePath},
+    name::ChromeMajor,
+};
 use tokio::{
     runtime::Handle,
     sync::{Notify, watch},
@@ -327,10 +334,9 @@ async fn mount_it(engine: &Engine, mount: &Arc<Mount>, args: &MountRequest) -> R
 struct Changes {
     /// The session goes on: a browser has used it.
     is_resumed: bool,
-    /// Logs of the snapshot that end in the middle of a record.
-    torn_logs: Vec<TornLog>,
-    /// The files that the session has changed. Who wrote them may have been killed.
-    changed: BTreeSet<PathBuf>,
+    /// The logs of the snapshot that were found to end in the middle of a record, and the files that the session has
+    /// changed: who wrote them may have been killed. All, if the session stands on a snapshot that nobody has examined.
+    suspects: Suspects,
     normalise_exit: bool,
     keep_session_cookies: bool,
 }
@@ -339,11 +345,22 @@ impl Changes {
     async fn of(engine: &Engine, args: &MountRequest, mount: &Mount) -> Self {
         let settings = engine.settings.tenant(&args.source.profile.tenant);
         let is_resumed = mount.is_resumed();
-        let changed = if is_resumed { mount.fs.changed_files() } else { Vec::new() };
+        let below = mount.record_below().await;
+        let suspects = match &below {
+            // A new session has them examined.
+            Some(record) if is_resumed && load::is_unexamined(record) => Suspects::All,
+            _ => {
+                let mut files = below.as_ref().map(Record::torn_logs).unwrap_or_default();
+                if is_resumed {
+                    let path = |path: TreePath| PathBuf::from(OsStr::from_bytes(path.as_bytes()));
+                    files.extend(mount.fs.changed_files().into_iter().map(path));
+                }
+                Suspects::Of(files)
+            }
+        };
         Self {
             is_resumed,
-            torn_logs: mount.torn_logs().await,
-            changed: changed.iter().map(|path| OsStr::from_bytes(path.as_bytes()).into()).collect(),
+            suspects,
             normalise_exit: args.load.normalise_exit && !is_resumed,
             keep_session_cookies: settings.session_cookies == SessionCookies::Keep,
         }
@@ -352,16 +369,17 @@ impl Changes {
     /// Changes what would keep a browser from starting or harm it, or what it is not to see. The marker is how
     /// a commit learns of it.
     fn make(&self, mountpoint: &Path, mut transforms: Vec<String>) -> store::Result<Vec<String>> {
-        let mut warnings = Vec::new();
+        let cut = torn_logs::mend(mountpoint, &self.suspects, &Isolation::own_cell());
+        let mut warnings = cut.warnings;
         let mut marker = Marker::default();
         if self.is_resumed {
             // One that cannot be read stays as it is: the next commit tells.
             let Ok(before) = Marker::read(mountpoint) else { return Ok(warnings) };
             (marker, transforms) = (before.clone(), before.transforms);
         } else {
-            warnings = load::remove_leftovers(mountpoint)?;
+            warnings.extend(load::remove_leftovers(mountpoint)?);
         }
-        if self.cut_torn_logs(mountpoint)? && !transforms.iter().any(|name| name == torn_logs::TRANSFORM) {
+        if cut.was_cut && !transforms.iter().any(|name| name == torn_logs::TRANSFORM) {
             transforms.push(torn_logs::TRANSFORM.to_owned());
         }
         if self.normalise_exit {
@@ -385,14 +403,6 @@ impl Changes {
             marker.write(mountpoint).map_err(|error| Error::io("cannot mark", mountpoint, error))?;
         }
         Ok(warnings)
-    }
-
-    /// Of files that the session has changed, the snapshot's record knows nothing.
-    fn cut_torn_logs(&self, mountpoint: &Path) -> store::Result<bool> {
-        let is_unchanged = |log: &&TornLog| !self.changed.contains(Path::new(&log.path));
-        let mut torn: Vec<TornLog> = self.torn_logs.iter().filter(is_unchanged).cloned().collect();
-        torn.extend(torn_logs::find(mountpoint, &self.changed, &Isolation::own_cell())?);
-        torn_logs::cut(mountpoint, &torn)
     }
 }
 

@@ -30,7 +30,7 @@ use store::{
         TenantStore,
         chunk_fetcher::{ChunkFetcher, startup::Guess},
     },
-    format::health::TornLog,
+    format::record::Record,
     id::RecordId,
     name::Lineage,
     ops::read::{locate::SnapshotLocator, open::OpenedTree},
@@ -144,11 +144,9 @@ impl Mount {
         base == current || committed.is_some_and(|committed| Some(committed.record) == current)
     }
 
-    /// The logs of the snapshot below that end in the middle of a record.
-    pub async fn torn_logs(&self) -> Vec<TornLog> {
-        let base = self.base.lock().await;
-        let health = base.as_ref().and_then(|base| base.record.health.as_ref());
-        health.map_or_else(Vec::new, |health| health.torn_logs.clone())
+    /// The record of the snapshot below.
+    pub async fn record_below(&self) -> Option<Record> {
+        self.base.lock().await.as_ref().map(|base| base.record.clone())
     }
 
     pub fn is_resumed(&self) -> bool {

@@ -9,7 +9,10 @@ mod words;
 pub use provenance::{CapturedBy, CapturedIn, Geo, Source};
 pub use words::{Mode, Reason};
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -371,6 +374,12 @@ impl Record {
     /// Whether a run has saved it while it goes on, and nobody has made it an ordinary snapshot since.
     pub fn is_work_in_progress(&self) -> bool {
         self.tags.contains_key(WIP)
+    }
+
+    /// The logs of LevelDB, below the top of its tree, that were found to end in the middle of a record.
+    pub fn torn_logs(&self) -> BTreeSet<PathBuf> {
+        let found = self.health.iter().flat_map(|health| &health.torn_logs);
+        found.map(|log| PathBuf::from(&log.path)).collect()
     }
 
     /// The lineage of the snapshot.
