@@ -5,6 +5,7 @@
 mod containers_layers;
 mod containers_limits;
 mod containers_load;
+mod containers_own;
 mod containers_restore;
 mod containers_snapshot;
 mod kept;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::ErrorKind;
 
-use super::{connection::Docker, problem::failure};
+use super::{connection::Docker, own, problem::failure};
 
 /// A state in which a container can be worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -79,6 +79,23 @@ impl Docker {
 }
 
 impl Container {
+    /// Fails for the container in which this process runs: it would come to rest with it.
+    pub(super) fn require_other(&self) -> Result<(), Failure> {
+        let driver = self.described.graph_driver.as_ref();
+        let upper = driver.and_then(|driver| driver.data.get("UpperDir"));
+        match own::is_own(&self.id, upper.map(String::as_str)) {
+            true => {
+                let message = format!(
+                    "the container {} is the one in which pstore itself runs: paused or stopped, it could not let itself go on",
+                    self.name
+                );
+                Err(Failure::new(ErrorKind::InvalidInput, message)
+                    .hint("run pstore on the host, or in another container that has the daemon's socket"))
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Fails for a container that its daemon removes when it ends.
     pub(super) fn require_stoppable(&self) -> Result<(), Failure> {
         let host_config = self.described.host_config.as_ref();

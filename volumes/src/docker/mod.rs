@@ -8,6 +8,7 @@ mod helper;
 mod labels;
 mod local;
 mod notes;
+mod own;
 mod problem;
 mod rest;
 mod set_aside;

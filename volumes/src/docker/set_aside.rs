@@ -29,6 +29,7 @@ impl Docker {
         replacement: &Mark,
         notes: &Notes,
     ) -> Result<SetAside, Failure> {
+        container.require_other()?;
         container.require_stoppable()?;
         let (id, name) = (container.id.clone(), container.name.clone());
         let undo = Undo::PutBack {
