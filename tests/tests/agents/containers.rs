@@ -1,6 +1,8 @@
 //! These tests have agents store containers of a real Docker daemon, over stdin and stdout and over HTTP.
 
 use std::{
+    io::Write,
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -15,6 +17,10 @@ use crate::{
     protocol::Talk,
     scene::{CURRENT, PREVIOUS, Scene},
 };
+
+/// What an agent says before it calls a tool.
+const GREETING: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 /// A workspace of `acme/agent-7`, and a daemon.
 struct Beside {
@@ -50,6 +56,22 @@ impl Beside {
             assert!(began.elapsed() < Duration::from_secs(60), "{container} was never {state}");
             thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Has an agent store `web` by this name, and kills its server when that has the container paused.
+    fn kill_while_paused(&self, name: &str) {
+        let arguments = json!({ "container": "web", "name": name });
+        let params = json!({ "name": "containers_snapshot", "arguments": arguments });
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        let words = self.command();
+        let mut command = Command::new(&words[0]);
+        self.scene.host.prepare(&mut command);
+        command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut server = command.spawn().unwrap();
+        writeln!(server.stdin.as_mut().unwrap(), "{GREETING}\n{call}").unwrap();
+        self.wait_for("web", "paused");
+        server.kill().unwrap();
+        server.wait().unwrap();
     }
 
     /// Has an agent that its program starts play a scenario.
@@ -154,6 +176,24 @@ fn a_container_goes_on_if_its_agent_changes_its_mind_or_leaves() {
     beside.wait_for("web", "paused");
     talk.leave();
     beside.is_as_it_was(&["web"]);
+}
+
+#[test]
+fn a_container_that_a_killed_server_has_left_paused_goes_on_when_the_next_one_starts() {
+    let beside = Beside::new();
+    beside.run("web", &[]);
+    // So much that it takes a while to copy.
+    beside.daemon.sh("web", "dd if=/dev/urandom of=/data/large bs=1M count=60 2>/dev/null");
+    beside.kill_while_paused("acme/one");
+    assert_eq!(beside.daemon.state("web"), "paused");
+    // Nobody has asked it for anything yet.
+    let talk = Talk::started(&beside.scene, &beside.command());
+    beside.wait_for("web", "running");
+    talk.greet().leave();
+    // It does so, too, if the agent leaves at once. The first name may still be locked.
+    beside.kill_while_paused("acme/two");
+    Talk::started(&beside.scene, &beside.command()).leave();
+    assert_eq!(beside.daemon.state("web"), "running");
 }
 
 #[test]
