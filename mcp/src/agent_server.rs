@@ -13,7 +13,11 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 use store::ErrorKind;
-use tokio::{runtime::Handle, sync::Semaphore, task::JoinError};
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinError,
+};
 
 use crate::{
     answer::{ToolAnswer, failed},
@@ -29,6 +33,8 @@ use crate::{
 const WORKSPACE: &str = "workspace";
 /// So many changes may be under way at once; more wait.
 const MAX_CHANGES: u32 = 16;
+/// So many containers may be stored at once. Each takes up to two minutes, and keeps no other change waiting.
+const MAX_STORED: u32 = 4;
 /// How long what reads may take to end once nobody wants its answer.
 const LAST_BREATH: Duration = Duration::from_secs(2);
 
@@ -49,13 +55,16 @@ pub struct AgentServer {
     containers: Option<Containers>,
     /// Each change that has begun has one of these until it has ended.
     changing: Arc<Semaphore>,
+    /// The same for each container that is being stored.
+    storing: Arc<Semaphore>,
 }
 
 impl AgentServer {
     /// One whose tools reach these workspaces.
     pub fn new(engine: Engine, workspaces: Workspaces) -> Self {
-        let changing = Arc::new(Semaphore::new(MAX_CHANGES as usize));
-        Self { engine, workspaces: Arc::new(workspaces), containers: None, changing }
+        let [changing, storing] =
+            [MAX_CHANGES, MAX_STORED].map(|most| Arc::new(Semaphore::new(most as usize)));
+        Self { engine, workspaces: Arc::new(workspaces), containers: None, changing, storing }
     }
 
     /// The same, whose agent may store these containers as well.
@@ -75,6 +84,17 @@ impl AgentServer {
     /// Waits until all that has begun to change something has ended.
     pub async fn all_changed(&self) {
         let _ = self.changing.acquire_many(MAX_CHANGES).await;
+        let _ = self.storing.acquire_many(MAX_STORED).await;
+    }
+
+    /// Waits for room to carry a tool out. What only reads needs none.
+    async fn room(&self, effect: Effect) -> Option<OwnedSemaphorePermit> {
+        let room = match effect {
+            Effect::Reads => return None,
+            Effect::Stores => &self.storing,
+            Effect::Adds | Effect::Destroys { .. } => &self.changing,
+        };
+        Arc::clone(room).acquire_owned().await.ok()
     }
 
     /// A tool as this server has it.
@@ -131,9 +151,10 @@ impl AgentServer {
         // On a thread of its own, so that nothing it waits for keeps others waiting; it goes on if this task is dropped.
         let (runtime, containers) = (Handle::current(), self.containers.clone());
         let call = Call { engine, directory, containers };
-        let change = match tool.effect {
-            Effect::Reads => None,
-            _ => Arc::clone(&self.changing).acquire_owned().await.ok(),
+        let change = tokio::select! {
+            biased;
+            () = context.ct.cancelled() => return Err(unwanted()),
+            room = self.room(tool.effect) => room,
         };
         let mut work = tokio::task::spawn_blocking(move || {
             let told = runtime.block_on(tool.run(call, arguments));
@@ -163,11 +184,13 @@ impl AgentServer {
         }
         match tokio::time::timeout(LAST_BREATH, &mut work).await {
             Ok(ended) => joined(ended),
-            Err(_) => {
-                Err(Failure::new(ErrorKind::Interrupted, "the client does not want the answer any more"))
-            }
+            Err(_) => Err(unwanted()),
         }
     }
+}
+
+fn unwanted() -> Failure {
+    Failure::new(ErrorKind::Interrupted, "the client does not want the answer any more")
 }
 
 fn joined(ended: Result<Result<ToolAnswer, Failure>, JoinError>) -> Result<ToolAnswer, Failure> {

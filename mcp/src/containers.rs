@@ -28,6 +28,8 @@ pub struct Containers {
 #[derive(Clone)]
 struct Caller {
     actor: ActorName,
+    /// Raised when the caller leaves before it has an answer: nothing begins to rest for it any more.
+    left: Interrupt,
     /// What is under way is given up when this is raised, and not when the caller leaves.
     ending: Interrupt,
     admits: Admits,
@@ -39,14 +41,15 @@ impl Containers {
         Self { docker_host, caller: None }
     }
 
-    /// Those that were made with the label of a tenant, for a caller that a server has let in.
+    /// Those that were made with the label of a tenant, for a caller that a server has let in. Of the interrupts, one is raised when the
+    /// caller leaves, and one when the server ends.
     pub fn of_tenants(
         docker_host: String,
         actor: ActorName,
-        ending: Interrupt,
+        (left, ending): (Interrupt, Interrupt),
         admits: impl Fn(&Tenant) -> Result<Permit, Failure> + Send + Sync + 'static,
     ) -> Self {
-        Self { docker_host, caller: Some(Caller { actor, ending, admits: Arc::new(admits) }) }
+        Self { docker_host, caller: Some(Caller { actor, left, ending, admits: Arc::new(admits) }) }
     }
 
     /// Stores a container for a tenant.
@@ -57,18 +60,25 @@ impl Containers {
         request: ContainerSnapshotRequest,
     ) -> Result<ContainerSnapshotOutcome, Failure> {
         let request = ContainerSnapshotRequest { docker_host: Some(self.docker_host.clone()), ..request };
-        let Some(Caller { actor, ending, admits }) = &self.caller else {
+        let Some(Caller { actor, left, ending, admits }) = &self.caller else {
             return container::snapshot(engine, &request).await;
         };
         let permit = admits(tenant)?;
         let run_id = request.actor.run_id.or_else(|| actor.run_id.clone());
         let request = ContainerSnapshotRequest {
             only_of: Some(tenant.clone()),
+            ending: Some(ending.clone()),
             actor: ActorName { run_id, ..actor.clone() },
             ..request
         };
-        let engine = Engine { interrupt: ending.clone(), ..engine.clone() };
-        let stored = container::snapshot(&engine, &request).await;
+        let mut storing = container::snapshot(engine, &request);
+        let stored = tokio::select! {
+            stored = &mut storing => stored,
+            () = left.raised() => {
+                engine.interrupt.raise();
+                storing.await
+            }
+        };
         drop(permit);
         stored
     }
@@ -79,7 +89,7 @@ impl Containers {
             ErrorKind::NotFound if self.caller.is_some() => format!(
                 "give the name or id of a container that was made with the label pstore.tenant={tenant}; there are no others for you"
             ),
-            ErrorKind::NotFound | ErrorKind::InvalidInput => {
+            ErrorKind::NotFound => {
                 "give as \"container\" a name or an id that the Docker daemon has".to_owned()
             }
             ErrorKind::LockHeld => {

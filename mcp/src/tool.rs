@@ -17,6 +17,8 @@ pub(crate) enum Effect {
     Reads,
     /// It adds a checkpoint or a directory, and changes nothing that is there.
     Adds,
+    /// It adds a snapshot of a container, which rests for that. The oldest ones make room.
+    Stores,
     /// It changes or removes what is there.
     Destroys {
         /// The same call once more changes nothing.
@@ -29,6 +31,7 @@ impl Effect {
         let (destroys, is_idempotent) = match self {
             Self::Reads => (false, true),
             Self::Adds => (false, false),
+            Self::Stores => (true, false),
             Self::Destroys { is_idempotent } => (true, is_idempotent),
         };
         // A workspace with its checkpoints, and the containers of a host, are all that a tool reaches.

@@ -28,6 +28,7 @@ impl ContainerSnapshotArgs {
         ContainerSnapshotRequest {
             container: self.container.clone(),
             name: self.name.clone(),
+            tenant: None,
             docker_host: self.docker.docker_host.clone(),
             only_of: None,
             description: self.description.clone(),
@@ -36,6 +37,7 @@ impl ContainerSnapshotArgs {
             actor: self.actor.name(),
             wait: self.wait,
             time_limit: self.timeout,
+            ending: None,
             fail_open: self.fail_open,
         }
     }

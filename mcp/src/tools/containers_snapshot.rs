@@ -5,8 +5,13 @@ use std::time::Duration;
 use engine::{failure::Failure, names::ActorName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use store::{ErrorKind, name::ProfileName};
-use volumes::container::{ContainerSnapshotOutcome, ContainerSnapshotRequest, SnapshotResult, Trigger};
+use store::ErrorKind;
+use volumes::{
+    container::{
+        ContainerSnapshotOutcome, ContainerSnapshotRequest, SnapshotResult, Trigger, goes_on_without,
+    },
+    docker::is_name,
+};
 
 use crate::{
     call::Call,
@@ -33,7 +38,7 @@ const WARNINGS_TOLD: u64 = 10;
 struct Input {
     /// Its name or id at the Docker daemon.
     container: String,
-    /// The name of its snapshots; what you give as `container` if it is not said.
+    /// The name of its snapshots; the container's own if it is not said.
     #[serde(default)]
     name: Option<String>,
     /// Why, in a sentence: it is shown in lists.
@@ -101,8 +106,9 @@ struct Output {
     next: Option<&'static str>,
     /// The container.
     container: String,
-    /// The name of its snapshots.
-    name: String,
+    /// The name of its snapshots, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     /// The snapshot.
     #[serde(skip_serializing_if = "Option::is_none")]
     snapshot: Option<String>,
@@ -128,14 +134,14 @@ struct Output {
 }
 
 impl Output {
-    fn of(outcome: ContainerSnapshotOutcome, name: &ProfileName) -> Self {
+    fn of(outcome: ContainerSnapshotOutcome) -> Self {
         let warnings = outcome.warnings.iter().map(|warning| shortened(warning));
         Self {
             outcome: outcome.outcome,
-            next: outcome.problem.is_some().then_some(NEXT),
-            problem: outcome.problem.as_deref().map(shortened),
+            next: None,
+            problem: None,
             container: shortened(&outcome.container),
-            name: name.to_string(),
+            name: outcome.name,
             snapshot: outcome.sha256_prefix,
             trigger: outcome.trigger.word(),
             timestamp: outcome.captured_at_ms.map(timestamp),
@@ -149,14 +155,14 @@ impl Output {
         }
     }
 
-    /// There is none, because nobody could begin with it.
-    fn failed(problem: &str, request: &ContainerSnapshotRequest, name: &ProfileName) -> Self {
+    /// There is none.
+    fn failed(failure: &Failure, request: &ContainerSnapshotRequest) -> Self {
         Self {
             outcome: SnapshotResult::Failed,
-            problem: Some(shortened(problem)),
-            next: Some(NEXT),
+            problem: Some(shortened(&failure.message)),
+            next: Some(next(failure.kind)),
             container: shortened(&request.container),
-            name: name.to_string(),
+            name: request.name.as_ref().map(ToString::to_string),
             snapshot: None,
             trigger: request.trigger.word(),
             timestamp: None,
@@ -171,9 +177,19 @@ impl Output {
     }
 }
 
-/// What an agent does without a snapshot.
-const NEXT: &str =
-    "there is no snapshot, and the container is as it was: go on without it, or call once more";
+/// What an agent does without a snapshot. The container is as it was: a failure after which it may not be is no answer.
+fn next(kind: ErrorKind) -> &'static str {
+    match kind {
+        // It would fail once more.
+        ErrorKind::InvalidInput
+        | ErrorKind::NotImplemented
+        | ErrorKind::ProfileTooLarge
+        | ErrorKind::QuotaExceeded => {
+            "there is no snapshot, and the container is as it was: go on without it"
+        }
+        _ => "there is no snapshot, and the container is as it was: go on without it, or call once more",
+    }
+}
 
 pub(super) fn tool() -> Tool {
     Tool::new::<Input, Output, _>(
@@ -181,7 +197,7 @@ pub(super) fn tool() -> Tool {
         "Store a container",
         "Store a Docker container as it is now: its files, its configuration and its named volumes. It is paused for a moment and \
          goes on. Call it at the moments of a run, with `trigger` and `run_id`: without a snapshot the run goes on.",
-        Effect::Adds,
+        Effect::Stores,
         run,
     )
 }
@@ -196,24 +212,28 @@ async fn run(call: Call, input: Input) -> Result<Output, Failure> {
     }
     let actor = ActorName { run_id: input.run_id.filter(|id| !id.is_empty()), ..ActorName::default() };
     actor.check().map_err(|failure| failure.hint("give a short \"run_id\", such as \"run-7\""))?;
+    if !is_name(&input.container) {
+        return Err(Failure::usage(format!("{:?} is no name or id of a container", input.container))
+            .hint("give as \"container\" a name or an id that the Docker daemon has"));
+    }
     let tenant = call.tenant().await?;
-    let name = snapshots_name(&tenant, input.name.as_ref().unwrap_or(&input.container))?;
+    let name = input.name.as_deref().map(|typed| snapshots_name(&tenant, typed)).transpose()?;
     let fail_open = input.fail_open.unwrap_or(input.trigger != Moment::Manual);
     let request = ContainerSnapshotRequest {
-        name: Some(name.clone()),
+        name,
+        tenant: Some(tenant.clone()),
         description,
         trigger: input.trigger.trigger(),
         actor,
         wait,
         time_limit: Some(time_limit),
-        fail_open,
         ..ContainerSnapshotRequest::new(input.container)
     };
     match containers.store(&call.engine, &tenant, request.clone()).await {
-        Ok(outcome) => Ok(Output::of(outcome, &name)),
-        // The server has no room for it.
-        Err(failure) if fail_open && failure.kind == ErrorKind::Unavailable => {
-            Ok(Output::failed(&failure.message, &request, &name))
+        Ok(outcome) => Ok(Output::of(outcome)),
+        Err(failure) if fail_open && goes_on_without(&failure) => {
+            call.engine.warn(&format!("there is no snapshot of {}: {}", request.container, failure.message));
+            Ok(Output::failed(&failure, &request))
         }
         Err(failure) => Err(containers.advised(failure, &tenant)),
     }
@@ -241,6 +261,14 @@ fn times(wait: Option<u64>, time_limit: Option<u64>) -> Result<(Duration, Durati
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_fails_each_time_is_not_called_again() {
+        assert!(next(ErrorKind::LockHeld).ends_with("or call once more"));
+        assert!(next(ErrorKind::Unavailable).ends_with("or call once more"));
+        assert!(next(ErrorKind::InvalidInput).ends_with("go on without it"));
+        assert!(next(ErrorKind::QuotaExceeded).ends_with("go on without it"));
+    }
 
     #[test]
     fn a_call_ends_before_its_client_gives_it_up() {

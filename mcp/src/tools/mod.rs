@@ -1,4 +1,7 @@
-//! `tools` is the table of all tools. Each file has one of them: its arguments, its answer, and the request between them.
+//! `tools` is the table of all tools. Each file has one of them: its arguments, its answer, and the request
+//! between them.
+//!
+//! A new tool gets a file here and a line in one of the two tables below.
 
 mod changes;
 mod containers_list;
@@ -66,7 +69,7 @@ mod tests {
             assert_eq!(hints.read_only_hint, Some(tool.effect == Effect::Reads), "{tool:?}");
             assert_eq!(
                 hints.destructive_hint,
-                Some(matches!(tool.effect, Effect::Destroys { .. })),
+                Some(matches!(tool.effect, Effect::Stores | Effect::Destroys { .. })),
                 "{tool:?}"
             );
             for (name, property) in definition.input_schema["properties"].as_object().unwrap() {

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use axum::http::Method;
-use engine::{Engine, failure::Failure, names::Scope};
+use engine::{failure::Failure, names::Scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use store::{ErrorKind, name::Tenant};
@@ -128,12 +128,13 @@ async fn snapshot(call: Call) -> Answer {
         actor,
         wait: Duration::from_secs(body.wait),
         time_limit: Some(Duration::from_secs(limit)),
+        ending: Some(call.server.ending.clone()),
         fail_open: body.fail_open,
         ..ContainerSnapshotRequest::new(body.container)
     };
-    // It is brought to its end though the server is told to stop meanwhile. When the time for that is over, the container goes on.
-    let engine = Engine { interrupt: call.server.ending.clone(), ..call.engine.clone() };
-    let outcome = container::snapshot(&engine, &request).await;
+    // One that only waits ends with its caller. One that has begun is brought to its end, though the server is told to stop meanwhile.
+    // When the time for that is over, the container goes on.
+    let outcome = container::snapshot(&call.engine, &request).await;
     drop(room);
     let outcome = outcome?;
     answer_change(&outcome, outcome.outcome == SnapshotResult::Stored)

@@ -7,7 +7,7 @@ use axum::{
     body::Body,
     http::{Method, Request, header},
 };
-use engine::failure::Failure;
+use engine::{failure::Failure, interrupt::Interrupt};
 use http_body_util::Full;
 use mcp::{AgentServer, Containers, Workspaces, containers::Permit};
 use schemars::JsonSchema;
@@ -57,8 +57,8 @@ pub struct McpMessage {
     pub params: Option<Value>,
 }
 
-/// The containers that the caller may store: those of its tenants, if this server stores any.
-fn stored_here(call: &Call) -> Option<Containers> {
+/// The containers that the caller may store: those of its tenants, if this server stores any. `left` is raised when it leaves.
+fn stored_here(call: &Call, left: &Interrupt) -> Option<Containers> {
     let docker_host = call.server.containers.clone()?;
     let server = Arc::clone(&call.server);
     let admits = move |tenant: &Tenant| match containers::room(&server, tenant) {
@@ -66,7 +66,8 @@ fn stored_here(call: &Call) -> Option<Containers> {
         Ok(room) => Ok(Box::new((room, server.work.begin())) as Permit),
         Err(refusal) => Err(refusal.failure),
     };
-    Some(Containers::of_tenants(docker_host, call.actor(), call.server.ending.clone(), admits))
+    let interrupts = (left.clone(), call.server.ending.clone());
+    Some(Containers::of_tenants(docker_host, call.actor(), interrupts, admits))
 }
 
 /// Answers one message. Nothing is kept between two of them, so every one is for the tenants of its own token.
@@ -85,9 +86,19 @@ async fn answer(call: Call) -> Answer {
     request.headers_mut().remove(header::AUTHORIZATION);
     request.headers_mut().remove(header::COOKIE);
     let server = AgentServer::new(call.engine.clone(), workspaces);
-    let server = match stored_here(&call) {
+    let left = Interrupt::new();
+    let server = match stored_here(&call, &left) {
         Some(containers) => server.with_containers(containers),
         None => server,
     };
-    Ok(mcp::http::answer(server, request).await.map(Body::new))
+    let mut answering = Box::pin(mcp::http::answer(server, request));
+    let answer = tokio::select! {
+        answer = &mut answering => answer,
+        // Once the answer has begun, its reader is listened to instead.
+        () = call.engine.interrupt.raised() => {
+            left.raise();
+            answering.await
+        }
+    };
+    Ok(answer.map(Body::new))
 }

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use tests::binary::assert_says;
+
 use crate::containers_snapshot::Scene;
 
 #[test]
@@ -86,4 +88,42 @@ fn the_oldest_snapshots_go_until_the_rest_takes_no_more_than_the_limit_of_bytes(
     assert_eq!(listed["snapshots"].as_array().unwrap().len(), 1);
     assert_eq!(listed["snapshots"][0]["sha256_prefix"], outcome["sha256_prefix"]);
     host.verify("acme/web", &["--read-data"]);
+}
+
+#[test]
+fn a_tenant_has_no_more_names_of_containers_than_it_may_have_snapshots() {
+    let scene = Scene::new();
+    let config = scene.folder.path().join("pstore.toml");
+    fs::write(&config, "[tenants.acme]\nretention.tenant_max_count = 2\n").unwrap();
+    let host = scene.host.clone().with("PSTORE_CONFIG", config.to_str().unwrap());
+    scene.daemon.docker(&["create", "--name", "web", "busybox:test"]);
+    for name in ["acme/one", "acme/two"] {
+        host.succeed(["container", "snapshot", "web", name]);
+    }
+    // Nothing would ever remove the current snapshot of a third name.
+    assert_says(&host.fail(35, ["container", "snapshot", "web", "acme/three"]), "acme/three");
+    host.succeed(["container", "snapshot", "web", "acme/two"]);
+    // Other tenants have names of their own.
+    host.succeed(["container", "snapshot", "web", "globex/three"]);
+    let listed = host.succeed(["container", "list", "acme"]);
+    let names: Vec<&str> =
+        listed["snapshots"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert!(!names.contains(&"acme/three") && names.contains(&"acme/one"), "{names:?}");
+}
+
+#[test]
+fn a_volume_that_is_too_large_is_not_copied_to_the_end() {
+    let scene = Scene::new();
+    let config = scene.folder.path().join("pstore.toml");
+    fs::write(&config, "[tenants.acme]\nmax_profile_bytes = \"32MiB\"\n").unwrap();
+    let host = scene.host.clone().with("PSTORE_CONFIG", config.to_str().unwrap());
+    scene.run("web", &[]);
+    // A hole takes no room in the volume, and all of it in what the daemon sends.
+    scene.daemon.sh("web", "dd if=/dev/zero of=/data/large bs=1M count=1 seek=2047 2>/dev/null");
+    let error = host.fail(31, ["container", "snapshot", "web", "acme/web"]);
+    assert_says(&error, "the volume data is too large");
+    assert_eq!(scene.daemon.state("web"), "running");
+    assert_eq!(scene.daemon.containers(), ["web"]);
+    scene.daemon.sh("web", "rm /data/large");
+    host.succeed(["container", "snapshot", "web", "acme/web"]);
 }

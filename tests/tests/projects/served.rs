@@ -1,6 +1,7 @@
 //! These tests store containers through a server, as an agent's framework does.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::Write,
     os::unix::fs::{PermissionsExt, symlink},
@@ -106,10 +107,10 @@ fn a_container_goes_on_though_the_caller_has_left() {
     scene.daemon.sh("web", "dd if=/dev/urandom of=/data/large bs=1M count=40 2>/dev/null");
     let body = json!({ "container": "web" }).to_string();
     let request = tests::served::request(&format!("POST {PATH}"), Some(&run), Some(&body));
-    std::thread::scope(|scope| {
-        scope.spawn(|| served.send_and_leave(&request, Duration::from_millis(100)));
-        scene.await_pause("web");
-    });
+    let mut stream = served.connect();
+    stream.write_all(request.as_bytes()).unwrap();
+    scene.await_pause("web");
+    drop(stream);
     let listed = || served.call(&format!("GET {PATH}"), Some(&run), None);
     let began = Instant::now();
     while scene.daemon.state("web") != "running"
@@ -118,6 +119,62 @@ fn a_container_goes_on_though_the_caller_has_left() {
     {
         assert!(began.elapsed() < Duration::from_secs(60), "web is {}", scene.daemon.state("web"));
         std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn nothing_is_paused_for_a_caller_that_has_left_while_it_waited() {
+    let scene = Scene::new();
+    let tokens = Tokens::new(scene.folder.path());
+    let run = tokens.add(&scene.host, "acme", "run");
+    let address = scene.daemon.address();
+    let served = Served::start_with(&scene.host, &tokens.path, &["--containers", &address]);
+    scene.host.succeed(["init"]);
+    scene.run("web", &["--label", "pstore.tenant=acme"]);
+    scene.host.succeed(["container", "snapshot", "web", "acme/web"]);
+    let of_lineage = ["acme/web", "--chrome-major", "65533"];
+    let held = scene.host.succeed([&["lock", "acquire"], &of_lineage[..]].concat());
+    let body = json!({ "container": "web", "wait": 60 }).to_string();
+    let request = tests::served::request(&format!("POST {PATH}"), Some(&run), Some(&body));
+    served.send_and_leave(&request, Duration::from_secs(3));
+    // The server has noticed by now.
+    std::thread::sleep(Duration::from_secs(3));
+    let token = held["token"].as_str().unwrap();
+    scene.host.succeed([&["lock", "release"], &of_lineage[..], &["--token", token]].concat());
+    std::thread::sleep(Duration::from_secs(5));
+    let listed = served.call(&format!("GET {PATH}"), Some(&run), None).expect(200);
+    assert_eq!(listed["snapshots"].as_array().unwrap().len(), 1, "{listed:#}");
+}
+
+#[test]
+fn a_caller_learns_neither_where_the_daemon_is_nor_the_ids_of_others() {
+    let scene = Scene::new();
+    let tokens = Tokens::new(scene.folder.path());
+    let run = tokens.add(&scene.host, "acme", "run");
+    let address = scene.daemon.address();
+    let served = Served::start_with(&scene.host, &tokens.path, &["--containers", &address]);
+    scene.host.succeed(["init"]);
+    // There are sixteen digits: two of the ids begin with the same one.
+    let mut begins = BTreeSet::new();
+    let prefix = loop {
+        let id = scene.daemon.docker(&["create", "busybox:test"]);
+        let first = id[..1].to_owned();
+        if !begins.insert(first.clone()) {
+            break first;
+        }
+    };
+    let body = json!({ "container": prefix });
+    let problem = served.call(&format!("POST {PATH}"), Some(&run), Some(&body));
+    let problem = problem.refused(404, "not_found").to_string();
+    assert!(!problem.contains("multiple") && !problem.contains(&address), "{problem}");
+    drop(served);
+    let away = ["--containers", "unix:///nowhere/docker.sock"];
+    let served = Served::start_with(&scene.host, &tokens.path, &away);
+    for fail_open in [false, true] {
+        let body = json!({ "container": "web", "fail_open": fail_open });
+        let reply = served.call(&format!("POST {PATH}"), Some(&run), Some(&body));
+        assert_eq!(reply.status, if fail_open { 200 } else { 503 }, "{reply:#?}");
+        assert!(!reply.text().contains("nowhere"), "{reply:#?}");
     }
 }
 

@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use engine::{Engine, failure::Failure};
 use store::{
+    ErrorKind,
+    catalog::records,
     content::TenantStore,
     format::event::Actor,
     name::{Lineage, LineageKind},
     ops::retention::{self, Applied, Limits, Policy, Survey},
 };
+
+use super::list::of_tenant;
 
 /// How old a snapshot may be.
 pub(super) const MAX_AGE_DAYS: u64 = 7;
@@ -42,6 +46,30 @@ pub(super) fn limits(engine: &Engine, lineage: &Lineage) -> Limits {
         max_count: configured.max_count.or(Some(TENANT_MAX_COUNT)),
         max_bytes: configured.max_bytes.or(Some(TENANT_MAX_BYTES)),
     }
+}
+
+/// Fails if these would be the first snapshots of a name, and the tenant has as many names as it may have snapshots: each name keeps
+/// its current one, whatever the limits say.
+pub(super) async fn require_room(
+    engine: &Engine,
+    tenant: &TenantStore,
+    lineage: &Lineage,
+) -> Result<(), Failure> {
+    let Some(most) = limits(engine, lineage).max_count else { return Ok(()) };
+    // All names are looked at only for a new one.
+    if records::lineages(tenant, &lineage.name).await?.contains(lineage) {
+        return Ok(());
+    }
+    let count = of_tenant(tenant).await?.len() as u64;
+    if count < most {
+        return Ok(());
+    }
+    let message = format!(
+        "{} has snapshots of containers under {count} names, and may have {most}: {} is not one of them",
+        tenant.tenant, lineage.name
+    );
+    Err(Failure::new(ErrorKind::QuotaExceeded, message)
+        .hint("give one of these names; the setting `retention.tenant_max_count` of the tenant allows more"))
 }
 
 /// Removes what the limits do not keep, now that a new snapshot is durable and current. Says what is gone. A failure is

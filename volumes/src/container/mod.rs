@@ -3,6 +3,7 @@
 mod base_image;
 mod compose;
 mod create;
+mod cutoff;
 mod delete;
 mod description;
 mod image_archive;
@@ -33,6 +34,6 @@ pub use restore_outcome::{
     ContainerRestoreOutcome, ContainerRestoreRequest, RestoreMode, RestoreResult, RestoredVolume,
 };
 pub use show::{ContainerShowOutcome, show};
-pub use snapshot::{ContainerSnapshotOutcome, SnapshotResult, StoredVolume, snapshot};
+pub use snapshot::{ContainerSnapshotOutcome, SnapshotResult, StoredVolume, goes_on_without, snapshot};
 pub use snapshot_request::ContainerSnapshotRequest;
 pub use stats::{ContainerStatsOutcome, ContainerTotals, LimitFields, stats};

@@ -6,7 +6,7 @@ use engine::{
 };
 use store::{
     ErrorKind,
-    name::{ChromeMajor, Lineage, ProfileName},
+    name::{ChromeMajor, Lineage, ProfileName, Tenant},
 };
 
 /// The tenant of containers for which nobody names one.
@@ -25,11 +25,14 @@ pub(super) const TRIGGER: &str = "trigger";
 pub(super) const RUN_ID: &str = "run_id";
 
 /// The name of a container's snapshots for which nobody gives one.
-pub fn default_name(container: &str) -> Result<ProfileName, Failure> {
-    let name = format!("{TENANT}/{container}").parse::<ProfileName>();
+pub fn default_name(container: &str, tenant: Option<&Tenant>) -> Result<ProfileName, Failure> {
+    let name = format!("{}/{container}", tenant.map_or(TENANT, Tenant::as_str)).parse::<ProfileName>();
     name.map_err(|error| {
-        Failure::usage(format!("{container:?} cannot name snapshots: {error}"))
-            .hint(format!("name them: `pstore container snapshot {container} TENANT/NAME`"))
+        let hint = match tenant {
+            Some(_) => "give its snapshots a name".to_owned(),
+            None => format!("name them: `pstore container snapshot {container} TENANT/NAME`"),
+        };
+        Failure::usage(format!("{container:?} cannot name snapshots: {error}")).hint(hint)
     })
 }
 

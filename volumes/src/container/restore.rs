@@ -300,7 +300,8 @@ impl Work<'_> {
             let filled = helper.write(stream_of(move |out| to_write.write(Helper::ROOT, out))).await;
             let read_back = scratch.join(format!("again-{}.tar", made.len()));
             let read = match filled {
-                Ok(()) => spool(helper.read(), &read_back).await.map(drop),
+                // It holds what was written to it a moment ago.
+                Ok(()) => spool(helper.read(), &read_back, (&volume.volume, u64::MAX)).await.map(drop),
                 Err(failure) => Err(failure),
             };
             helper.remove().await?;

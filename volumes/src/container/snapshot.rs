@@ -22,6 +22,7 @@ use store::{
 
 use super::{
     compose::VolumeCount,
+    cutoff::Cutoff,
     description::Trigger,
     keep,
     names::{self, default_name},
@@ -104,8 +105,8 @@ pub async fn snapshot(
 ) -> Result<ContainerSnapshotOutcome, Failure> {
     request.actor.check()?;
     let taken = Box::pin(take(engine, request)).await;
-    let failure = match taken {
-        Err(failure) if request.fail_open && failure.kind != ErrorKind::Interrupted => failure,
+    let failure = match taken.map_err(|failure| without_address(failure, request)) {
+        Err(failure) if request.fail_open && goes_on_without(&failure) => failure,
         taken => return taken,
     };
     let hint = failure.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
@@ -132,32 +133,33 @@ pub async fn snapshot(
     })
 }
 
+/// Whether what asked for a snapshot may go on though that has failed so: the container is as it was found, and somebody wants
+/// an answer.
+pub fn goes_on_without(failure: &Failure) -> bool {
+    !matches!(failure.kind, ErrorKind::Interrupted | ErrorKind::CommandFailed)
+}
+
 async fn take(
     engine: &Engine,
     request: &ContainerSnapshotRequest,
 ) -> Result<ContainerSnapshotOutcome, Failure> {
     let began = Instant::now();
-    let docker = Docker::connect(request.docker_host.as_deref()).await?;
-    let notes = Notes::of(&engine.settings)?;
-    let (told, failed) = docker.settle_left(&notes).await;
-    told.iter().for_each(|told| engine.say(told));
-    failed.iter().for_each(|failure| engine.warn(&failure.message));
-    let container = docker.container(&request.container).await;
-    let container = match &request.only_of {
-        Some(tenant) => of_tenant(&docker, container, &request.container, tenant).await?,
-        None => container?,
-    };
+    let mut cutoff = Cutoff::new(engine, request);
+    let (docker, notes, container) = cutoff.before_rest(find(engine, request)).await?;
     let name = match &request.name {
         Some(name) => name.clone(),
-        None => default_name(&container.name)?,
+        None => default_name(&container.name, request.tenant.as_ref())?,
     };
     let lineage = names::lineage(&name);
     let tenant = engine.writable_tenant(&name.tenant).await?;
+    keep::require_room(engine, &tenant, &lineage).await?;
     let actor = engine.actor(&request.actor);
     let settings = engine.settings.tenant(&name.tenant);
     let handle = LineageHandle::new(tenant.clone(), lineage.clone(), actor.clone());
     let terms = Terms { ttl: settings.lock_ttl, with_process: true };
-    let hold = Arc::new(handle.acquire(terms, engine.patience(&name, request.wait)).await?);
+    let (waits, patience) = (Instant::now(), engine.patience(&name, request.wait));
+    let hold = Arc::new(handle.acquire(terms, patience.until(cutoff.is_given_up())).await?);
+    cutoff.put_off(waits.elapsed());
     let keeper = hold.keep(settings.lock_renew.max(Duration::from_millis(1)));
     let job = SnapshotJob {
         engine,
@@ -165,6 +167,7 @@ async fn take(
         docker: &docker,
         notes: &notes,
         container: &container,
+        cutoff: &cutoff,
         tenant: &tenant,
         lineage,
         actor,
@@ -174,10 +177,11 @@ async fn take(
         error = keeper.lost() => Err(Failure::new(ErrorKind::LockLost, error.to_string())),
     };
     drop(keeper);
-    if stored.is_err() {
+    let stored = match stored {
         // What was cut short has left its notes. The container does not wait for the store.
-        let _ = docker.settle_left(&notes).await;
-    }
+        Err(failure) => Err(docker.settle_failed(&container, &notes).await.err().unwrap_or(failure)),
+        stored => stored,
+    };
     if let Err(error) = hold.release().await {
         engine.warn(&format!("the lock of {name} could not be given back; it expires by itself: {error}"));
     }
@@ -216,6 +220,47 @@ async fn take(
     })
 }
 
+/// The daemon, its notes, and the container. First what dead commands have left there is undone.
+async fn find(
+    engine: &Engine,
+    request: &ContainerSnapshotRequest,
+) -> Result<(Docker, Notes, Container), Failure> {
+    let docker = connect(request).await?;
+    let notes = Notes::of(&engine.settings)?;
+    let (told, failed) = docker.settle_left(&notes).await;
+    told.iter().for_each(|told| engine.say(told));
+    failed.iter().for_each(|failure| engine.warn(&failure.message));
+    let container = docker.container(&request.container).await;
+    let container = match &request.only_of {
+        Some(tenant) => of_tenant(&docker, container, &request.container, tenant).await?,
+        None => container?,
+    };
+    Ok((docker, notes, container))
+}
+
+/// Where the daemon is, and why it does not answer, is for the operator of a server, and not for its callers.
+async fn connect(request: &ContainerSnapshotRequest) -> Result<Docker, Failure> {
+    let connected = Docker::connect(request.docker_host.as_deref()).await;
+    match request.only_of {
+        None => connected,
+        Some(_) => connected.map_err(|failure| {
+            tracing::warn!("{}", failure.message);
+            Failure::new(ErrorKind::Unavailable, "the server cannot reach its Docker daemon")
+                .hint("try again later; the log of the server says more")
+        }),
+    }
+}
+
+/// The same failure, as it is told to somebody who only calls a server.
+fn without_address(failure: Failure, request: &ContainerSnapshotRequest) -> Failure {
+    match (&request.only_of, &request.docker_host) {
+        (Some(_), Some(host)) => {
+            Failure { message: failure.message.replace(&format!(" at {host}"), ""), ..failure }
+        }
+        _ => failure,
+    }
+}
+
 /// The maker of a container says by a label whose it is. A caller is not told of those of others.
 async fn of_tenant(
     docker: &Docker,
@@ -225,8 +270,12 @@ async fn of_tenant(
 ) -> Result<Container, Failure> {
     let container = match found {
         Ok(container) => is_theirs(docker, &container, tenant).await.then_some(container),
-        // One that is in no state to be stored may be another tenant's.
-        Err(failure) if matches!(failure.kind, ErrorKind::NotFound | ErrorKind::InUse) => None,
+        // One that is in no state to be stored may be another tenant's; so may those whose ids begin alike.
+        Err(failure)
+            if matches!(failure.kind, ErrorKind::NotFound | ErrorKind::InUse | ErrorKind::InvalidInput) =>
+        {
+            None
+        }
         Err(failure) => return Err(failure),
     };
     container.ok_or_else(|| {
@@ -246,4 +295,35 @@ async fn is_theirs(docker: &Docker, container: &Container, tenant: &Tenant) -> b
     let labels = container.described.config.as_ref().and_then(|config| config.labels.as_ref());
     labels.is_some_and(says_so)
         && docker.image_labels(container).await.is_some_and(|of_image| !says_so(&of_image))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_told_to_go_on_beside_a_container_that_rests() {
+        for (kind, goes_on) in [
+            (ErrorKind::CommandFailed, false),
+            (ErrorKind::Interrupted, false),
+            (ErrorKind::Unavailable, true),
+            (ErrorKind::InvalidInput, true),
+        ] {
+            assert_eq!(goes_on_without(&Failure::new(kind, "")), goes_on, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_caller_of_a_server_is_not_told_where_the_daemon_is() {
+        let tenant: Tenant = "acme".parse().unwrap();
+        let request = ContainerSnapshotRequest {
+            docker_host: Some("unix:///run/docker.sock".to_owned()),
+            ..ContainerSnapshotRequest::new("web".to_owned())
+        };
+        let message = "there is no container \"web\" at unix:///run/docker.sock";
+        let failure = Failure::new(ErrorKind::NotFound, message);
+        assert_eq!(without_address(failure.clone(), &request).message, message);
+        let request = ContainerSnapshotRequest { only_of: Some(tenant), ..request };
+        assert_eq!(without_address(failure, &request).message, "there is no container \"web\"");
+    }
 }

@@ -34,6 +34,7 @@ use store::{
 use super::{
     base_image::BaseImage,
     compose::{self, VolumeCount},
+    cutoff::Cutoff,
     description::{ContainerDescription, Said, Trigger},
     layer_writer::WrittenLayer,
     names,
@@ -58,6 +59,7 @@ pub(super) struct SnapshotJob<'a> {
     pub docker: &'a Docker,
     pub notes: &'a Notes,
     pub container: &'a Container,
+    pub cutoff: &'a Cutoff<'a>,
     pub tenant: &'a TenantStore,
     pub lineage: Lineage,
     pub actor: Actor,
@@ -84,6 +86,8 @@ struct Copied {
     image: CopiedImage,
     /// Each volume, and the file that has its content.
     volumes: Volumes,
+    /// How many bytes all of that takes on this host.
+    bytes: u64,
 }
 
 type Volumes = Vec<(String, PathBuf)>;
@@ -104,44 +108,46 @@ impl SnapshotJob<'_> {
             description: &self.request.description,
             run_id: self.request.actor.run_id.as_deref().filter(|id| !id.is_empty()),
         };
-        let description = ContainerDescription::of(self.docker, self.container, said).await?;
+        let looked_at = async {
+            let description = ContainerDescription::of(self.docker, self.container, said).await?;
+            Ok::<_, Failure>((description, self.on_this_host().await?, self.base().await?))
+        };
+        let (description, on_this_host, (base, stored)) = self.cutoff.before_rest(looked_at).await?;
         let warnings = description.warnings();
-        let on_this_host = self.on_this_host().await?;
-        let (base, stored) = self.base().await?;
-        let began = Instant::now();
         let resting = self.docker.rest(self.container, Rest::Pause, self.notes, self.request.wait);
-        let resting = self.limited(began, resting).await?;
+        let resting = self.cutoff.limited(resting).await?;
         let rests = Instant::now();
         // Another command may have had it at rest until now.
         let description = description.found_as(&resting.found);
         self.engine.step("the container rests");
-        let copied = self.limited(began, self.copy(&description, on_this_host, scratch.path())).await;
+        let copied = self.cutoff.limited(self.copy(&description, on_this_host, scratch.path())).await;
         resting.resume().await?;
         let paused = rests.elapsed();
         self.engine.step("the container goes on");
-        let Copied { image, volumes } = copied?;
+        let Copied { image, volumes, bytes } = copied?;
         let captured_at_ms = hold.handle().now_ms();
-        let read = self.read_image(&image, &description, (&stored, scratch.path()), captured_at_ms);
-        let read = self.limited(began, read).await;
+        let place = (scratch.path(), bytes);
+        let read = self.read_image(&image, &description, &stored, place, captured_at_ms);
+        let read = self.cutoff.limited(read).await;
         if let CopiedImage::Committed(image) = image {
             image.remove().await?;
             let (parts, _) = read?;
             let storing = self.import(hold, base, (parts, description, volumes), captured_at_ms);
-            let (imported, description, counts) = self.limited(began, storing).await?;
+            let (imported, description, counts) = self.cutoff.limited(storing).await?;
             return Ok(Stored { imported, description, counts, paused, warnings });
         }
         let (parts, takes_over) = read?;
         let told = (parts, description.clone(), volumes.clone());
         let storing = self.import(hold, base.clone(), told, captured_at_ms);
-        let (imported, description, counts) = match self.limited(began, storing).await {
+        let (imported, description, counts) = match self.cutoff.limited(storing).await {
             Err(failure) if takes_over && failure.kind == ErrorKind::Damaged => {
                 // What the snapshot before has of layers cannot be taken over: the daemon has them, too.
                 tracing::warn!(error = failure.message, "the layers of the container are read once more");
                 let none = StoredLayers::new();
-                let read = self.read_image(&image, &description, (&none, scratch.path()), captured_at_ms);
-                let (parts, _) = self.limited(began, read).await?;
+                let read = self.read_image(&image, &description, &none, place, captured_at_ms);
+                let (parts, _) = self.cutoff.limited(read).await?;
                 let storing = self.import(hold, base, (parts, description, volumes), captured_at_ms);
-                self.limited(began, storing).await?
+                self.cutoff.limited(storing).await?
             }
             stored => stored?,
         };
@@ -184,40 +190,6 @@ impl SnapshotJob<'_> {
         Ok((Some(base), stored))
     }
 
-    /// Fails when the time is up, or when it is told to end.
-    async fn limited<T>(
-        &self,
-        began: Instant,
-        work: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        let (name, limit) = (&self.container.name, self.request.time_limit);
-        let too_late = || {
-            let seconds = limit.unwrap_or_default().as_secs_f64();
-            Failure::new(
-                ErrorKind::Unavailable,
-                format!("the snapshot of {name} was not done within {seconds} s"),
-            )
-            .hint("--timeout allows more; nothing was changed, and the container goes on")
-        };
-        let left = limit.map(|limit| limit.saturating_sub(began.elapsed()));
-        if left == Some(Duration::ZERO) {
-            // Nothing is begun that the daemon would finish for nobody.
-            return Err(too_late());
-        }
-        let until_late = async {
-            match left {
-                Some(left) => tokio::time::sleep(left).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            () = self.engine.interrupt.raised() => Err(Error::Interrupted.into()),
-            () = until_late => Err(too_late()),
-            done = Box::pin(work) => done,
-        }
-    }
-
     async fn copy(
         &self,
         description: &ContainerDescription,
@@ -236,20 +208,21 @@ impl SnapshotJob<'_> {
             Some(written) => written,
             None => CopiedImage::Committed(Box::new(self.docker.commit(self.container, self.notes).await?)),
         };
-        let id = match &image {
-            CopiedImage::Committed(image) => &image.id,
-            CopiedImage::Written(image, _) => &image.id,
+        let (id, mut bytes) = match &image {
+            CopiedImage::Committed(image) => (&image.id, 0),
+            CopiedImage::Written(image, layer) => (&image.id, layer.len),
         };
         let mut volumes = Vec::new();
         for (number, name) in description.volumes().into_iter().enumerate() {
             let spooled = to.join(format!("volume-{number}.tar"));
             let helper = self.docker.helper(id, &name, self.notes).await?;
-            let read = spool(helper.read(), &spooled).await;
+            let what = format!("the volume {name}");
+            let read = spool(helper.read(), &spooled, (&what, self.room_beside(bytes))).await;
             helper.remove().await?;
-            read?;
+            bytes += read?;
             volumes.push((name, spooled));
         }
-        Ok(Copied { image, volumes })
+        Ok(Copied { image, volumes, bytes })
     }
 
     /// Asks the daemon for what neither a file nor the snapshot before has. Says whether anything is taken over from that.
@@ -257,19 +230,21 @@ impl SnapshotJob<'_> {
         &self,
         image: &CopiedImage,
         description: &ContainerDescription,
-        (stored, scratch): (&StoredLayers, &Path),
+        stored: &StoredLayers,
+        (scratch, bytes): (&Path, u64),
         created_at_ms: u64,
     ) -> Result<(ImageParts, bool), Failure> {
         let (file, folder) = (scratch.join(IMAGE_FILE), scratch.to_owned());
+        let what = ("the image", self.room_beside(bytes));
         match image {
             CopiedImage::Committed(image) => {
-                spool(image.read(), &file).await?;
+                spool(image.read(), &file, what).await?;
                 self.engine.step("the daemon's image was read");
                 Ok((on_a_thread(move || ImageParts::committed(&folder)).await?, false))
             }
             CopiedImage::Written(image, top) => {
                 if !image.layers.iter().all(|digest| stored.contains_key(digest)) && !file.exists() {
-                    spool(self.docker.save_image(&image.id), &file).await?;
+                    spool(self.docker.save_image(&image.id), &file, what).await?;
                     self.engine.step("the daemon's image was read");
                 }
                 let digests = image.layers.iter().chain([&top.digest]);
@@ -285,6 +260,12 @@ impl SnapshotJob<'_> {
 
     fn most_bytes(&self) -> u64 {
         self.engine.settings.tenant(&self.lineage.name.tenant).max_profile_bytes
+    }
+
+    /// How many bytes the daemon may send beside so many that are here. Only the bytes of files are limited in the end; in a tar
+    /// stream, headers and padding of small files may take as much again.
+    fn room_beside(&self, bytes: u64) -> u64 {
+        self.most_bytes().saturating_mul(2).saturating_sub(bytes)
     }
 
     async fn import(

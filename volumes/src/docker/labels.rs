@@ -1,4 +1,4 @@
-//! `labels` tells what the maker of a container says of it from what the publisher of its image says.
+//! `labels` reads an image's labels, to distinguish them from those that the container's maker set.
 //!
 //! A daemon gives a container all labels of its image. An image may come from anybody.
 

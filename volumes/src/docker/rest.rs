@@ -1,4 +1,5 @@
-//! `Docker::rest` pauses or stops a container, and `Resting::resume` brings it back to the state in which it was found.
+//! `Docker::rest` pauses or stops a container so that it writes nothing; `Resting::resume` resumes or starts it again,
+//! as it was found.
 //!
 //! What was paused stays paused, and what was stopped stays stopped. If this process dies in between,
 //! [`Docker::settle_left`] of the next command does it.
@@ -68,6 +69,7 @@ impl Docker {
         notes: &Notes,
         wait: Duration,
     ) -> Result<Resting, Failure> {
+        container.require_other()?;
         if how != Rest::Pause {
             container.require_stoppable()?;
         }
@@ -76,12 +78,12 @@ impl Docker {
         loop {
             match self.try_rest(container.clone(), how, notes).await? {
                 Attempt::Rests(resting) => return Ok(*resting),
-                Attempt::Collided if collisions < MOST_COLLISIONS => {
+                Attempt::Collided if collisions < MOST_COLLISIONS || Instant::now() < deadline => {
                     collisions += 1;
                     // One of them comes back first.
                     tokio::time::sleep(Duration::from_millis(u64::from(random::<1>()[0]))).await;
                 }
-                Attempt::Held | Attempt::Collided if Instant::now() < deadline => {}
+                Attempt::Held if Instant::now() < deadline => {}
                 Attempt::Held | Attempt::Collided => {
                     let message =
                         format!("another command of pstore has the container {} at rest", container.name);

@@ -1,5 +1,6 @@
-//! `settle` undoes what dead commands of this host and user have left at daemons: containers that rest, helpers, names of
-//! images.
+//! `settle` undoes what killed commands of this host and user left at daemons. It resumes or starts containers that
+//! they left paused or stopped, puts back containers that a restore had set aside, and removes helpers, volumes and
+//! image names.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use store::ErrorKind;
 use super::{
     changes::Removed,
     connection::Docker,
-    containers::Status,
+    containers::{Container, Status},
     notes::{HeldNote, Notes, Undo},
 };
 
@@ -65,6 +66,24 @@ impl Docker {
             }
         }
         (told, failed)
+    }
+
+    /// Undoes what a command has left that has failed to store a container. Fails if the container does not go on.
+    #[crate::boxed]
+    pub async fn settle_failed(&self, container: &Container, notes: &Notes) -> Result<(), Failure> {
+        for held in notes.left_at_rest(&container.id) {
+            // One that a restore has set aside was found so.
+            if !matches!(held.note.undo, Undo::Resume { .. }) {
+                continue;
+            }
+            match self.settle_one(&held).await {
+                Ok(_) => held.remove(),
+                Err(failure) => return Err(rests_yet(&container.name, &failure)),
+            }
+        }
+        // What cannot be undone keeps its note, and the next command tells of it.
+        let _ = self.settle_left(notes).await;
+        Ok(())
     }
 
     /// Undoes what these notes say, whatever address they have of this daemon.
@@ -209,4 +228,13 @@ impl Docker {
             Err(failure) => Err(failure),
         }
     }
+}
+
+/// The failure to let a container go on.
+fn rests_yet(name: &str, failure: &Failure) -> Failure {
+    let message =
+        format!("the container {name} was told to rest, and cannot be told to go on: {}", failure.message);
+    Failure::new(ErrorKind::CommandFailed, message).hint(format!(
+        "`docker unpause {name}` resumes it; the next snapshot of any container tries that, too"
+    ))
 }
