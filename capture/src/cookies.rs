@@ -1,5 +1,5 @@
-//! `cookies` looks into the cookie databases that an examination has copied: it counts cookies by their encryption,
-//! which decides where they can be read.
+//! `cookies` counts the cookies in a profile's databases by their encryption, which decides where they can be read. It
+//! reads copies that an examination has made, and keeps no name and no value.
 //!
 //! `v10` is encrypted with a key that every Chrome on Linux has, `v11` with one from the
 //! desktop's keyring: on another host those are lost.

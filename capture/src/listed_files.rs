@@ -1,4 +1,4 @@
-//! `ListedFiles` are the files of a tree whose paths are at hand.
+//! `ListedFiles` answers which files a tree has from a list of paths, without reading a directory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

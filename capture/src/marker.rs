@@ -1,4 +1,6 @@
-//! `Marker` records in a directory from which snapshot it was loaded, when that matters later.
+//! `Marker` marks a directory that differs from the snapshot it was loaded from: why it started empty, and which
+//! changes the load made. No capture of a directory that started empty replaces that snapshot, unless somebody asks
+//! for it.
 //!
 //! A session that had to start with an empty profile must not replace the good snapshot it could not load, and
 //! another process may capture it. So the directory itself carries that fact. Only a directory that differs from its

@@ -1,4 +1,6 @@
-//! `Console` writes results to stdout and remarks to stderr, and chooses the exit code.
+//! `Console` writes results to stdout and remarks to stderr, and returns the exit code.
+//!
+//! A failure has the code that `engine`'s `failure/codes` gives its kind. A command that pstore ran has its own.
 
 use std::{
     io::{self, IsTerminal, Write},

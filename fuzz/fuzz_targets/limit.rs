@@ -1,4 +1,4 @@
-//! `limit` bounds memory, which stands in for a look at every allocation.
+//! `Limit` caps the memory of a fuzz process, so an allocation that trusts a forged length fails.
 
 use std::fs;
 

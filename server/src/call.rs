@@ -1,4 +1,6 @@
 //! `Call` is an accepted request: its caller, its input, and the engine that carries it out.
+//!
+//! A route uses it to check the tenant where the path has none, and to demand a higher role for some inputs.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,4 +1,8 @@
-//! `dispatch` takes a request to its route: it identifies the caller, checks its rights, reads the body within limits, and answers.
+//! `dispatch` takes a request to its route: it identifies the caller, checks its tenant and its role, reads the body
+//! within limits, and answers.
+//!
+//! It checks the tenant that the path names. Where the path names none, the route checks it with
+//! `Call::require_tenant`.
 
 use std::{collections::BTreeMap, pin::Pin, sync::Arc, time::Duration};
 

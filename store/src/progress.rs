@@ -1,4 +1,5 @@
-//! `Progress` is told how far work is; the work does not know its watchers.
+//! `Progress` is the trait through which an operation tells how far it is. The operation does not know who watches:
+//! a bar, lines for a program, or nobody.
 
 /// The work done since the last tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Code and specification say the same: `format-spec/vectors` holds both to it.
+//! These tests compare the code with `format-spec/vectors`, the examples of the format's specification.
 //!
 //! The first test is what a writer must do: the code makes these very bytes. The others
 //! are what a reader must do: find the expected values in them, and refuse what is wrong.

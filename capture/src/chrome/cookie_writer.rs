@@ -1,4 +1,4 @@
-//! `write_cookies` has a running browser write the cookies to disk that it has in memory alone.
+//! `write_cookies` makes a running browser write to disk, through DevTools, the cookies that it has in memory alone.
 //!
 //! Chrome writes cookies half a minute after they were set, or as soon as it has counted 512 changes; DevTools has no
 //! call for it. So this makes that many changes: it sets two cookies, of a site that cannot exist, to one value after

@@ -1,4 +1,5 @@
-//! `HeldCookies` lists the cookies that a running browser has, so that a capture beside it is compared with them.
+//! `HeldCookies` asks a running browser through DevTools which cookies it has, and finds those that a capture beside it
+//! lacks. It restores none: a capture that lacks some is made again, and the last attempt says what is missing.
 //!
 //! A site that replaces a cookie makes Chrome take the old one away and set the new one. If Chrome writes between the
 //! two, its database has neither, and a capture of that moment logs somebody out whom the site knows. So the browser is

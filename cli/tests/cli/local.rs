@@ -1,4 +1,5 @@
-//! These tests live a whole life on a local store.
+//! These tests store, list and restore on a local store: they check what comes back, what is said, and what an
+//! interrupt leaves.
 
 use std::{fs, os::unix::fs::symlink, process::Stdio};
 

@@ -1,4 +1,4 @@
-//! These tests store for a tenant that may not store any more.
+//! These tests take snapshots for a tenant whose quota is used up: a refusal leaves nothing behind and says what helps.
 
 use std::fs;
 

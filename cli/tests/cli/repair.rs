@@ -1,4 +1,4 @@
-//! These tests give an operator a damaged pointer.
+//! These tests damage a profile's pointer: every command names the repair, and `pstore rollback --force` makes it.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! `Family` describes one metric: its name, its kind, its labels and the values that they can have.
+//! `Family` names and describes every metric: its kind, its unit, its labels and their values.
 //!
 //! A label with known values exists for all of them from the start, at zero: `increase()` would not see the first
 //! failure of a series that begins with it.

@@ -1,4 +1,5 @@
-//! `Serving` is a mount while this process answers for it.
+//! `Serving` serves one mount from this process: it mounts the profile, makes it ready for a browser, answers requests
+//! one after another, and unmounts. Changes that nobody has committed stay in the session.
 
 use std::{
     ffi::OsStr,

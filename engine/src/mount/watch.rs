@@ -1,4 +1,7 @@
-//! `watch` waits for the end of a mount: it is unmounted, a signal comes, or its lock is lost.
+//! `watch` waits for the end of a mount: somebody unmounts it, or a signal comes.
+//!
+//! When the mount's lock is lost, `watch` warns. By the choice in `OnLockLost` it then does no more, makes the mount
+//! read-only, or ends the browser; the mount itself goes on.
 
 use std::{sync::Arc, time::Duration};
 

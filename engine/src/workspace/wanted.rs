@@ -1,5 +1,6 @@
-//! `Wanted` is a checkpoint that somebody wants: what the record of its snapshot says of that, and what is answered if there
-//! is none.
+//! `Wanted` describes a checkpoint that somebody asked for: its name, its trigger, and how long its caller waits.
+//!
+//! This file also says what the snapshot's record tells of the checkpoint, and builds the answer if none is taken.
 
 use std::{path::Path, time::Duration};
 

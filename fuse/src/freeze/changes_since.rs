@@ -1,4 +1,5 @@
-//! `CheckpointBase` remembers the last checkpoint that was taken of a mount, as if it were the snapshot below.
+//! `ChangesSince` lists what a mount changed since its last checkpoint, which `CheckpointBase` remembers as if it were
+//! the snapshot below.
 //!
 //! So each snapshot is made of what has changed since the one before, whatever the mount was mounted from. It holds for the
 //! end of the next epoch alone: another freeze in between forgets what was cut off of files before it.

@@ -1,11 +1,13 @@
-//! `freeze` takes the tree that a commit stores, and empties the overlay when it is stored.
+//! `freeze` closes the epoch and takes the tree that a commit or a checkpoint stores; after a commit it empties the
+//! overlay.
 //!
 //! `mount/commit.rs` stores the tree in between:
 //!
 //! 1. [`Fs::close_when_quiet`] or [`Fs::close_at_once`], then [`Fs::freeze`]: at a moment when no
-//!    file is open for writing, or at any moment beside a running browser, changes are held up, for as long as it takes to write down which epoch ends here and to
-//!    copy what was changed of the nodes. What was written in that epoch is never overwritten, so
-//!    the rest, from [`FrozenNodes::changes`] on, goes on beside new changes.
+//!    file is open for writing, or at any moment beside a running browser, changes are held up, for
+//!    as long as it takes to write down which epoch ends here and to copy what was changed of the
+//!    nodes. What was written in that epoch is never overwritten, so the rest, from
+//!    [`FrozenNodes::changes`] on, goes on beside new changes.
 //! 2. `Mount::commit` cuts and stores the changed parts, publishes the record and moves the pointer.
 //! 3. [`Fs::rebase`]: the new snapshot is the one below, and what it holds leaves the overlay.
 //!

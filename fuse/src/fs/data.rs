@@ -1,4 +1,4 @@
-//! `data` writes bytes, and makes and finds holes.
+//! `data` writes a program's bytes into the overlay's data files, and makes and finds holes.
 
 use std::{ops::Range, os::unix::fs::FileExt, sync::atomic::Ordering};
 

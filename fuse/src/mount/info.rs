@@ -1,4 +1,5 @@
-//! `Info` says what a session is about, as its directory has it.
+//! `Info` is what `session.json` in a session's directory says: what is mounted, where, in which mode, and by which
+//! process and run.
 
 use std::path::PathBuf;
 

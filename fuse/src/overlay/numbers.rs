@@ -1,4 +1,4 @@
-//! `Numbers` says which number each entry of the snapshot below has as a node.
+//! `Numbers` maps each entry of the base snapshot to its inode number, and back.
 //!
 //! Entries that follow each other in the tree mostly have numbers that follow each other. So only the runs are kept:
 //! a fresh mount has one, and each change of the tree splits a few.

@@ -1,5 +1,6 @@
-//! `WriteLease` holds the record of a write, which is born as its lease, so that exactly one of publishing
-//! and revoking can win, on one key.
+//! `WriteLease` keeps a write's record: either its writer publishes it or another process revokes it, never both.
+//!
+//! The record begins as the lease. To publish and to revoke both replace this one object, so only one of them succeeds.
 //!
 //! Order: create the record as `writing`; only then read the condemned documents, find out whether the packs
 //! to refer to are there, and upload data; then upload metadata, which refers to packs; replace the record by

@@ -1,4 +1,4 @@
-//! Makes text harmless that others have written.
+//! Escapes every character in foreign text that a terminal would act upon, or that hides or reorders its neighbours.
 //!
 //! Names of runs and hosts, reasons, labels, notes, names of files and words in documents come from
 //! everybody who writes to the store. None of them may move a cursor, break a line or pass for another.

@@ -1,4 +1,5 @@
-//! The Debian package on a machine with systemd: installed and set up by the commands of its page, its units do their work, confined.
+//! These tests install the Debian package on a machine with systemd, by the commands of `docs/install.md`: its units do
+//! their work, confined.
 
 use std::fs;
 

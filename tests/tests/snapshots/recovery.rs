@@ -1,4 +1,8 @@
-//! These tests lose or damage something: it takes nothing else with it.
+//! These tests damage or remove objects, or cut a capture short: no other snapshot suffers, and the next capture heals
+//! what it can.
+//!
+//! Some interrupt at one chosen moment instead: the pointer moves during a capture, or somebody interrupts a restore
+//! before or after its last step.
 
 use std::{fs, path::Path, sync::Arc};
 

@@ -1,4 +1,6 @@
-//! These tests store and restore: what goes in comes out, exactly.
+//! These tests restore snapshots: what was stored comes out, exactly.
+//!
+//! Tests of restore belong here; `cli/tests/cli/load.rs` tests the command.
 
 use std::{fs, os::unix::fs::FileExt, sync::Arc};
 

@@ -1,4 +1,5 @@
-//! Programs go on working in a workspace while a checkpoint of it is taken, and are in nobody's way.
+//! These tests take checkpoints of a workspace while programs write to it: no writer keeps a checkpoint from being
+//! taken.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! Whoever is killed while a checkpoint is taken leaves neither a snapshot that nobody ends nor an event that is told of
-//! wrongly.
+//! These tests kill processes while they take a checkpoint: they leave neither a snapshot that nobody ends nor an event
+//! that is told of wrongly.
 
 use std::{collections::BTreeSet, fs, thread, time::Duration};
 

@@ -1,4 +1,5 @@
-//! A revert gives back what it should whatever is in its way, and loses nothing that it should not touch.
+//! These tests revert a workspace to a checkpoint: a revert gives back what it should whatever is in its way, and loses
+//! nothing that it should not touch.
 
 use std::{
     fs,

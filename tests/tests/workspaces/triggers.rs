@@ -1,4 +1,5 @@
-//! A trigger asks for a checkpoint and never harms the agent: neither by an error nor by making it wait.
+//! These tests have triggers ask for checkpoints: a trigger never harms the agent, neither by an error nor by making it
+//! wait.
 
 use std::{
     fs,

@@ -1,8 +1,8 @@
-//! `sqlite` copies databases of SQLite while others write to them.
+//! `sqlite` copies SQLite databases while others write to them, and checks each copy.
 //!
 //! A moment at which nobody writes shows that no schema change is going on. Then the write-ahead log goes into the
 //! database, file and folder are flushed, and one step of SQLite's backup copies all pages in their places, so that
-//! unchanged pages become the chunks that are stored already. The copy is checked.
+//! unchanged pages become the chunks that are stored already. SQLite's integrity check then reads the copy.
 //!
 //! SQLite's locks are those of a process: all that it has on a file are gone as soon as it closes any descriptor of that
 //! file. So while SQLite has a database open here, nothing in this process opens and closes it.

@@ -1,4 +1,5 @@
-//! `preparation` takes what a command needs. A signal ends it, and nothing is left of it.
+//! `preparation` takes what a command needs before it starts: the lock, a mount, or the loaded profile. A signal
+//! interrupts this, and `preparation` releases what was taken.
 
 use std::{pin::pin, time::Duration};
 

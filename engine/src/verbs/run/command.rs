@@ -1,4 +1,5 @@
-//! `command` gives a command its words and its environment.
+//! `command` builds the command of `pstore run`: it puts the profile's directory into the words, and takes the store's
+//! credentials out of the environment.
 
 use std::{
     collections::BTreeMap,

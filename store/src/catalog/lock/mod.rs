@@ -3,6 +3,11 @@
 //! The lock keeps people out of each other's way; the claim on the pointer, which its holder
 //! makes, keeps data safe (see [`super::pointer`]). So a lock may be judged expired
 //! at any moment without harm, and is: by the store's own clock, never by a host's.
+//!
+//! Whoever loses a lock learns it from `hold`, whose `LockRenewer` notices the loss. Crates above this one react:
+//! `engine/src/host/supervise` stops the command that runs under the lock. `engine/src/mount/watch.rs` warns, or also
+//! makes the mount read-only or ends its browser. `fuse/src/mount/commit.rs` refuses commits to the profile. In
+//! `volumes`, the save of a project and the snapshot of a container fail.
 
 mod acquire;
 mod evict;

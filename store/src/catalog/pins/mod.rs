@@ -1,4 +1,4 @@
-//! Keeps a snapshot from being deleted and collected under a reader without a lock, by pins.
+//! Pins a snapshot for a reader without a lock, so that nobody deletes or collects it meanwhile.
 //!
 //! A reader reads the record, writes a pin with the generation found ([`Placed::on`]), and reads
 //! the record again ([`Placed::confirm`]): still live and of the same generation, or it starts

@@ -1,4 +1,4 @@
-//! Cuts the bytes of one file after the other.
+//! Reads one file after the other, and has `chunker` cut each into chunks.
 
 use std::{io::Read, ops::Range};
 

@@ -1,4 +1,4 @@
-//! `Mode` and `Reason` are the words of a record that may be others than this code knows.
+//! `Mode` and `Reason` encode a record's words, and keep words that a newer pstore wrote.
 
 use serde::{Deserialize, Serialize};
 

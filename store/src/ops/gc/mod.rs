@@ -1,5 +1,8 @@
 //! Frees packs that no snapshot needs any more, beside writers, readers and other collections.
 //!
+//! A collection deletes whole packs, never single chunks. `run` decides which. `repack` moves the needed chunks out of
+//! the packs with most garbage, so that these can go, too.
+//!
 //! Nobody is stopped and no lock is taken. In two steps, with a grace between them:
 //!
 //! 1. **Mark**: read the records (live and trashed ones are roots, and the targets of pointers),

@@ -1,4 +1,4 @@
-//! These tests send requests again.
+//! These tests repeat requests with one `Idempotency-Key`: the server carries each out once.
 
 use std::{fs, path::Path, thread};
 

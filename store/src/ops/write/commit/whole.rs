@@ -1,4 +1,4 @@
-//! Commits a tree that is at hand whole, by comparing it with its base.
+//! Commits a tree of which every entry is in memory: it compares the tree with its base, and commits the changes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
