@@ -31,7 +31,7 @@ pub struct Gathered {
 }
 
 /// Copies files and generic volumes to `workspace`. A copy goes on after its save was given up, and shares
-/// [`sqlite::OPEN_FILES`] for as long.
+/// `sqlite::OPEN_FILES` for as long.
 #[crate::boxed]
 pub async fn folders(
     project: &Project,
