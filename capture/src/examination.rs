@@ -15,7 +15,7 @@ use crate::{
     check_job::{CheckJob, CheckResult},
     cookies::{Census, Cookies},
     db_state::{DbState, Deadline},
-    inventory::Inventory,
+    inventory::{self, Inventory},
     leveldb,
     profile_dir::ProfileDir,
     sqlite::{self, Depth, Means},
@@ -93,18 +93,19 @@ impl Examination {
         })
     }
 
-    /// The logs of whole databases that end in the middle of a record.
-    pub fn torn_logs(&self) -> Vec<TornLog> {
+    /// The logs of whole databases that end in the middle of a record, each with the directory of its database.
+    pub fn torn(&self) -> impl Iterator<Item = (&Path, &leveldb::TornLog)> {
         let whole = self.leveldb.iter().filter(|checked| checked.state == DbState::Ok);
-        let torn = |checked: &leveldb::Checked| {
-            // A record names paths as text.
-            let found = |log: &leveldb::TornLog| {
-                let path = checked.path.join(&log.name).to_str()?.to_owned();
-                Some(TornLog { path, whole_bytes: log.whole_bytes, unknown: Unknown::new() })
-            };
-            checked.notes.torn.iter().filter_map(found).collect::<Vec<_>>()
+        whole.flat_map(|checked| checked.notes.torn.iter().map(|log| (checked.path.as_path(), log)))
+    }
+
+    /// The same, as a record names them: by paths that are text.
+    pub fn torn_logs(&self) -> Vec<TornLog> {
+        let named = |(database, log): (&Path, &leveldb::TornLog)| {
+            let path = database.join(&log.name).to_str()?.to_owned();
+            Some(TornLog { path, whole_bytes: log.whole_bytes, unknown: Unknown::new() })
         };
-        whole.flat_map(torn).collect()
+        self.torn().filter_map(named).collect()
     }
 
     fn states(&self) -> impl Iterator<Item = (&Path, &DbState)> {
@@ -120,8 +121,8 @@ pub fn examine_logs(
     options: &Options,
 ) -> io::Result<Examination> {
     let dir = ProfileDir::open(root)?;
-    let inventory = of.map_or_else(|| Inventory::of_all(&dir), |files| Inventory::of_changed(&dir, files))?;
-    run(&dir, root, inventory.leveldb.into_iter().map(CheckJob::LevelDbLogs).collect(), options)
+    let databases = inventory::leveldbs(&dir, of)?;
+    run(&dir, root, databases.into_iter().map(CheckJob::LevelDbLogs).collect(), options)
 }
 
 /// Checks the databases below `root`, none of which is changed or locked. They should be at

@@ -317,9 +317,9 @@ fn carry_over(
     health.hot_journals.extend(before.hot_journals.iter().filter(hot).cloned());
     let unfinished = |recovered: &&Recovered| is_hot && hot(&&recovered.path);
     health.recovered.extend(before.recovered.iter().filter(unfinished).cloned());
-    let is_changed = |folder: &Path| changed.iter().any(|path| path.parent() == Some(folder));
+    // Such a log may be whole by now: the note only says where a load looks.
     let torn = |log: &&TornLog| {
-        let is_as_before = |folder: &Path| !looked_at.contains(&shown(folder)) && !is_changed(folder);
+        let is_as_before = |folder: &Path| !looked_at.contains(&shown(folder));
         Path::new(&log.path).parent().is_some_and(is_as_before) && root.join(&log.path).exists()
     };
     health.torn_logs.extend(before.torn_logs.iter().filter(torn).cloned());
@@ -330,4 +330,39 @@ fn carry_over(
 
 fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::{
+        db_state::DbState,
+        leveldb::{self, Notes},
+    };
+
+    #[test]
+    fn a_note_of_a_torn_log_stays_until_its_database_is_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("db")).unwrap();
+        let log = folder.path().join("db/000003.log");
+        fs::write(&log, "torn").unwrap();
+        let torn = TornLog { path: "db/000003.log".to_owned(), whole_bytes: 2, unknown: Default::default() };
+        let before = Health { torn_logs: vec![torn], ..Health::default() };
+        let changed = |name: &str| BTreeSet::from([PathBuf::from(name)]);
+        let kept = |changed: &BTreeSet<PathBuf>, found: &Examination| {
+            let mut health = Health::default();
+            carry_over(&mut health, &before, folder.path(), changed, found, false);
+            health.torn_logs.len()
+        };
+        // A browser that only opened the database has begun another `LOG`, in which nothing is stored.
+        assert_eq!(kept(&changed("db/LOG"), &Examination::default()), 1);
+        let checked =
+            leveldb::Checked { path: "db".into(), state: DbState::Ok, notes: Notes::default(), bytes: 0 };
+        let looked_at = Examination { leveldb: vec![checked], ..Examination::default() };
+        assert_eq!(kept(&changed("db/000003.log"), &looked_at), 0);
+        fs::remove_file(&log).unwrap();
+        assert_eq!(kept(&changed("db/LOG"), &Examination::default()), 0);
+    }
 }

@@ -58,9 +58,7 @@ impl Inventory {
     pub fn of_all(dir: &ProfileDir) -> io::Result<Self> {
         let mut inventory = Self::default();
         walk(dir, |directory, entries| {
-            if leveldb::is_leveldb(
-                entries.iter().filter(|e| e.file_bytes().is_some()).map(|e| e.name.as_os_str()),
-            ) {
+            if are_leveldb(entries) {
                 inventory.leveldb.insert(directory.to_owned());
                 return Ok(());
             }
@@ -108,6 +106,27 @@ impl Inventory {
     }
 }
 
+/// The directories that are LevelDBs, by their names alone: no file is opened. All of them, or those to which these files belong.
+pub fn leveldbs(dir: &ProfileDir, of: Option<&BTreeSet<PathBuf>>) -> io::Result<BTreeSet<PathBuf>> {
+    let mut found = BTreeSet::new();
+    let Some(files) = of else {
+        walk(dir, |directory, entries| {
+            if are_leveldb(entries) {
+                found.insert(directory.to_owned());
+            }
+            Ok(())
+        })?;
+        return Ok(found);
+    };
+    let directories: BTreeSet<&Path> = files.iter().filter_map(|file| file.parent()).collect();
+    for directory in directories {
+        if is_leveldb(dir, directory)? {
+            found.insert(directory.to_owned());
+        }
+    }
+    Ok(found)
+}
+
 impl Sizes {
     /// Names at most `count` directories.
     pub fn of(dir: &ProfileDir, count: usize) -> io::Result<Self> {
@@ -147,8 +166,12 @@ fn walk(dir: &ProfileDir, mut visit: impl FnMut(&Path, &[DirEntry]) -> io::Resul
 }
 
 fn is_leveldb(dir: &ProfileDir, directory: &Path) -> io::Result<bool> {
-    let entries = dir.entries(directory)?.unwrap_or_default();
-    Ok(leveldb::is_leveldb(entries.iter().filter(|e| e.file_bytes().is_some()).map(|e| e.name.as_os_str())))
+    Ok(are_leveldb(&dir.entries(directory)?.unwrap_or_default()))
+}
+
+fn are_leveldb(entries: &[DirEntry]) -> bool {
+    let files = entries.iter().filter(|entry| entry.file_bytes().is_some());
+    leveldb::is_leveldb(files.map(|entry| entry.name.as_os_str()))
 }
 
 fn is_sqlite(dir: &ProfileDir, path: &Path) -> io::Result<bool> {

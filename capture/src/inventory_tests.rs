@@ -53,6 +53,17 @@ fn databases_are_found_by_what_they_are() {
 }
 
 #[test]
+fn leveldbs_are_found_by_names_alone() {
+    let profile = profile();
+    let dir = ProfileDir::open(profile.path()).unwrap();
+    let all = paths(&[b"Default/Local Storage/leveldb"]);
+    assert_eq!(leveldbs(&dir, None).unwrap(), all);
+    let of = |files: &[&[u8]]| leveldbs(&dir, Some(&paths(files))).unwrap();
+    assert_eq!(of(&[b"Default/Local Storage/leveldb/000009.log", b"Default/Cache/000001.log"]), all);
+    assert_eq!(of(&[b"Default/History", b"Gone/CURRENT", b"CURRENT"]), paths(&[]));
+}
+
+#[test]
 fn changes_concern_the_databases_they_belong_to() {
     let profile = profile();
     let dir = ProfileDir::open(profile.path()).unwrap();

@@ -181,7 +181,8 @@ impl<'a> Check<'a> {
             (None, _, Some(field)) => DbState::damaged(format!("{name} does not say {field}")),
             (None, end, None) => {
                 if let End::Torn { bytes: torn } = end {
-                    self.notes.torn.push(TornLog { name: name.to_owned(), whole_bytes: bytes - torn });
+                    let name = name.to_owned();
+                    self.notes.torn.push(TornLog { name, whole_bytes: bytes - torn, bytes });
                 }
                 return Ok(Ok(version));
             }
@@ -211,7 +212,7 @@ impl<'a> Check<'a> {
                 End::Damaged { offset, what } => self.problem(format!("{name}: {what} at {offset}")),
                 End::Torn { bytes: torn } if Some(number) == newest => {
                     let (name, whole_bytes) = (name.to_string(), bytes - torn);
-                    self.notes.torn.push(TornLog { name, whole_bytes });
+                    self.notes.torn.push(TornLog { name, whole_bytes, bytes });
                 }
                 End::Torn { bytes } => self.problem(format!("{name}: the last {bytes} bytes are torn")),
                 End::Whole => {}

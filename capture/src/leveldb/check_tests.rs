@@ -72,10 +72,11 @@ fn a_torn_end_of_the_newest_log_or_the_manifest_is_noted() {
     for (name, cut, torn) in [("000008.log", 7, 60), ("MANIFEST-000002", 1, 8)] {
         let fixture = Fixture::new();
         fixture.edit(name, |bytes| bytes.truncate(bytes.len() - cut));
-        let whole_bytes = fs::metadata(fixture.path(name)).unwrap().len() - torn;
+        let bytes = fs::metadata(fixture.path(name)).unwrap().len();
+        let whole_bytes = bytes - torn;
         for checked in [fixture.check(), fixture.check_logs()] {
             assert_eq!(checked.state, DbState::Ok);
-            assert_eq!(checked.notes.torn, [TornLog { name: name.to_owned(), whole_bytes }]);
+            assert_eq!(checked.notes.torn, [TornLog { name: name.to_owned(), whole_bytes, bytes }]);
         }
         // Nothing is torn any more, and nothing that LevelDB would read is gone.
         fixture.edit(name, |bytes| bytes.truncate(whole_bytes as usize));

@@ -150,13 +150,15 @@ fn rest_is_zero(
     }
 }
 
-/// Whether a whole record begins anywhere in `bytes`, which are less than a block.
+/// Whether a whole record that holds something begins anywhere in `bytes`, which are less than a block. Seven bytes that
+/// hold nothing may be in what a site has written.
 fn has_record(bytes: &[u8]) -> bool {
     (0..bytes.len()).any(|at| {
         let Some((header, body)) = bytes[at..].split_at_checked(HEADER_BYTES) else { return false };
         let (length, kind) = (usize::from(u16::from_le_bytes([header[4], header[5]])), header[6]);
         let Some(payload) = body.get(..length) else { return false };
-        (FULL..=LAST).contains(&kind)
+        length > 0
+            && (FULL..=LAST).contains(&kind)
             && fixed32(header).map(unmasked) == Some(crc32c::crc32c_append(crc32c::crc32c(&[kind]), payload))
     })
 }

@@ -63,6 +63,18 @@ fn a_length_that_hides_whole_records_is_damage() {
 }
 
 #[test]
+fn a_torn_record_may_hold_what_looks_like_an_empty_one() {
+    let mut held = vec![1; 20];
+    writer::physical(&mut held, FULL, b"");
+    held.extend([1; 20]);
+    let mut file = writer::log(&[writer::batch(50)]);
+    let whole = file.len();
+    writer::physical(&mut file, FULL, &held);
+    file.truncate(file.len() - 1);
+    assert_eq!(lengths(&file), (vec![50], End::Torn { bytes: (file.len() - whole) as u64 }));
+}
+
+#[test]
 fn pieces_out_of_order_are_damage() {
     for kinds in [&[3][..], &[4], &[2, 1], &[2, 2], &[1, 4], &[9], &[2, 3, 1]] {
         let mut file = Vec::new();

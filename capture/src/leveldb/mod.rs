@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use check::{check, check_logs};
 pub use keys::{KeyWrite, keys};
-pub(crate) use names::{is_file_name, is_leveldb, is_log_name};
+pub(crate) use names::{CURRENT, is_file_name, is_leveldb, is_log_name};
 
 use crate::db_state::{DbState, path_as_text};
 
@@ -58,6 +58,8 @@ pub struct TornLog {
     pub name: String,
     /// The length of the file without the torn record.
     pub whole_bytes: u64,
+    /// The length of the file with it.
+    pub bytes: u64,
 }
 
 impl Notes {

@@ -2,6 +2,9 @@
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
+/// The file that says which MANIFEST holds.
+pub(crate) const CURRENT: &str = "CURRENT";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileName {
     Current,
@@ -15,7 +18,7 @@ impl FileName {
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
         let name = std::str::from_utf8(name.as_bytes()).ok()?;
         match name {
-            "CURRENT" => return Some(Self::Current),
+            CURRENT => return Some(Self::Current),
             "LOCK" => return Some(Self::Lock),
             _ => {}
         }

@@ -82,9 +82,13 @@ pub async fn examined(
     let warnings = found.unchecked.iter().map(told).collect();
     opened.record.health = Some(match before {
         Some(mut before) => {
+            // Those of databases that were looked at now, and could be read.
+            let read = |at: &Path| {
+                unchecked.contains(at) && !found.unchecked.iter().any(|still| Path::new(&still.path) == at)
+            };
             let is_as_before = |log: &TornLog| {
-                let of_unchecked = Path::new(&log.path).parent().is_some_and(|at| unchecked.contains(at));
-                !of_unchecked && found.torn_logs.iter().all(|new| new.path != log.path)
+                !Path::new(&log.path).parent().is_some_and(read)
+                    && found.torn_logs.iter().all(|new| new.path != log.path)
             };
             before.torn_logs.retain(is_as_before);
             before.torn_logs.extend(found.torn_logs);
