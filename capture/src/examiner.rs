@@ -245,6 +245,8 @@ impl ProfileExaminer {
 
     /// Most cookies gone: a browser that could not read its keys, or started with an empty profile.
     fn shrink(&self, health: &Health, before: Option<&Health>) -> Option<HoldBack> {
+        // Who looks at no database has counted none.
+        self.policy.depth?;
         let most = self.policy.max_shrink_percent?;
         let old = before?.cookies.as_ref()?.rows;
         let new = health.cookies.as_ref().map_or(0, |cookies| cookies.rows);
@@ -341,6 +343,34 @@ mod tests {
         db_state::DbState,
         leveldb::{self, Notes},
     };
+
+    #[test]
+    fn nobody_misses_cookies_that_nobody_has_counted() {
+        let rows = |rows: u64| {
+            let counted =
+                Cookies { rows, plain: rows, v10: 0, v11: 0, other: 0, unknown: Default::default() };
+            Health { cookies: Some(counted), ..Health::default() }
+        };
+        let before = rows(10);
+        let shrinks = |depth: Option<Depth>, health: &Health| {
+            let policy = Policy {
+                depth,
+                isolation: Isolation::InProcess,
+                threads: 1,
+                max_shrink_percent: Some(50),
+                allow_damaged: false,
+                allow_logged_out: false,
+            };
+            let examiner =
+                ProfileExaminer { policy, mode: Mode::Cold, stopped: None, expected: Default::default() };
+            examiner.shrink(health, Some(&before)).is_some()
+        };
+        for depth in [Some(Depth::Quick), Some(Depth::Full)] {
+            assert!(shrinks(depth, &rows(4)) && !shrinks(depth, &rows(5)));
+            assert!(shrinks(depth, &Health::default()), "the database is gone");
+        }
+        assert!(!shrinks(None, &Health::default()));
+    }
 
     #[test]
     fn a_note_of_a_torn_log_stays_until_its_database_is_looked_at() {
