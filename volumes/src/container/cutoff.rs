@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use engine::{Engine, failure::Failure, interrupt::Interrupt};
+use futures::future::BoxFuture;
 use store::{Error, ErrorKind};
 
 use super::snapshot_request::ContainerSnapshotRequest;
@@ -33,7 +34,7 @@ impl<'a> Cutoff<'a> {
     }
 
     /// Does a part of the work during which nothing rests: it ends with its caller, too.
-    pub async fn before_rest<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    pub async fn before_rest<T>(&self, work: BoxFuture<'_, Result<T, Failure>>) -> Result<T, Failure> {
         tokio::select! {
             biased;
             () = self.engine.interrupt.raised() => Err(Error::Interrupted.into()),
@@ -42,7 +43,7 @@ impl<'a> Cutoff<'a> {
     }
 
     /// Does a part of the work. Fails when the time is up, or when it is told to end.
-    pub async fn limited<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    pub async fn limited<T>(&self, work: BoxFuture<'_, Result<T, Failure>>) -> Result<T, Failure> {
         let left = self.request.time_limit.map(|limit| limit.saturating_sub(self.began.elapsed()));
         if left == Some(Duration::ZERO) {
             // Nothing is begun that the daemon would finish for nobody.
@@ -58,7 +59,7 @@ impl<'a> Cutoff<'a> {
             biased;
             () = self.ending().raised() => Err(Error::Interrupted.into()),
             () = until_late => Err(self.too_late()),
-            done = Box::pin(work) => done,
+            done = work => done,
         }
     }
 

@@ -145,7 +145,7 @@ async fn take(
 ) -> Result<ContainerSnapshotOutcome, Failure> {
     let began = Instant::now();
     let mut cutoff = Cutoff::new(engine, request);
-    let (docker, notes, container) = cutoff.before_rest(find(engine, request)).await?;
+    let (docker, notes, container) = cutoff.before_rest(Box::pin(find(engine, request))).await?;
     let name = match &request.name {
         Some(name) => name.clone(),
         None => default_name(&container.name, request.tenant.as_ref())?,

@@ -112,7 +112,8 @@ impl SnapshotJob<'_> {
             let description = ContainerDescription::of(self.docker, self.container, said).await?;
             Ok::<_, Failure>((description, self.on_this_host().await?, self.base().await?))
         };
-        let (description, on_this_host, (base, stored)) = self.cutoff.before_rest(looked_at).await?;
+        let (description, on_this_host, (base, stored)) =
+            self.cutoff.before_rest(Box::pin(looked_at)).await?;
         let warnings = description.warnings();
         let resting = self.docker.rest(self.container, Rest::Pause, self.notes, self.request.wait);
         let resting = self.cutoff.limited(resting).await?;
@@ -120,7 +121,8 @@ impl SnapshotJob<'_> {
         // Another command may have had it at rest until now.
         let description = description.found_as(&resting.found);
         self.engine.step("the container rests");
-        let copied = self.cutoff.limited(self.copy(&description, on_this_host, scratch.path())).await;
+        let copied =
+            self.cutoff.limited(Box::pin(self.copy(&description, on_this_host, scratch.path()))).await;
         resting.resume().await?;
         let paused = rests.elapsed();
         self.engine.step("the container goes on");
@@ -128,26 +130,26 @@ impl SnapshotJob<'_> {
         let captured_at_ms = hold.handle().now_ms();
         let place = (scratch.path(), bytes);
         let read = self.read_image(&image, &description, &stored, place, captured_at_ms);
-        let read = self.cutoff.limited(read).await;
+        let read = self.cutoff.limited(Box::pin(read)).await;
         if let CopiedImage::Committed(image) = image {
             image.remove().await?;
             let (parts, _) = read?;
             let storing = self.import(hold, base, (parts, description, volumes), captured_at_ms);
-            let (imported, description, counts) = self.cutoff.limited(storing).await?;
+            let (imported, description, counts) = self.cutoff.limited(Box::pin(storing)).await?;
             return Ok(Stored { imported, description, counts, paused, warnings });
         }
         let (parts, takes_over) = read?;
         let told = (parts, description.clone(), volumes.clone());
         let storing = self.import(hold, base.clone(), told, captured_at_ms);
-        let (imported, description, counts) = match self.cutoff.limited(storing).await {
+        let (imported, description, counts) = match self.cutoff.limited(Box::pin(storing)).await {
             Err(failure) if takes_over && failure.kind == ErrorKind::Damaged => {
                 // What the snapshot before has of layers cannot be taken over: the daemon has them, too.
                 tracing::warn!(error = failure.message, "the layers of the container are read once more");
                 let none = StoredLayers::new();
                 let read = self.read_image(&image, &description, &none, place, captured_at_ms);
-                let (parts, _) = self.cutoff.limited(read).await?;
+                let (parts, _) = self.cutoff.limited(Box::pin(read)).await?;
                 let storing = self.import(hold, base, (parts, description, volumes), captured_at_ms);
-                self.cutoff.limited(storing).await?
+                self.cutoff.limited(Box::pin(storing)).await?
             }
             stored => stored?,
         };
