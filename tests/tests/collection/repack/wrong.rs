@@ -120,7 +120,7 @@ async fn who_has_the_same_content_does_not_suffer_for_it() {
     let fixture = deleted(memory.clone(), dir.path()).await;
     let first = first_pack(&memory);
     let bob = fixture.of("acme/bob");
-    store_and_delete(&bob, other.path()).await;
+    assert_eq!(store_and_delete(&bob, other.path()).await, [true; 3]);
     write_so(&memory, &first, spoil).await;
     let done = Collector::new(fixture.store.clone(), NOW).run_through().await.unwrap();
     assert_eq!((done.repacked.failed, done.repacked.records), (0, 2), "{done:#?}");
