@@ -13,6 +13,8 @@ pub fn failure(doing: &str, error: &Error) -> Failure {
         Error::DockerResponseServerError { status_code, message } => {
             let kind = match status_code {
                 400 => ErrorKind::InvalidInput,
+                // Daemons call it an error of their own that the beginning of an id is that of several.
+                500 if message.starts_with("Multiple IDs found") => ErrorKind::InvalidInput,
                 403 => ErrorKind::Denied,
                 404 => ErrorKind::NotFound,
                 409 => ErrorKind::InUse,
