@@ -89,7 +89,7 @@ pub(super) fn answers() -> Vec<Vec<u8>> {
 {"began":0}
 {"began":1}
 {"sqlite":[0,{"state":{"state":"unchecked","detail":"why"},"hot_journal":false,"wal":true,"bytes":9,"cookies":{"rows":1,"plain":0,"v10":1,"v11":0,"other":0}}]}
-{"level_db":[1,{"state":{"state":"damaged","detail":["a","b"]},"notes":{"torn":[{"name":"000003.log","whole_bytes":7}],"comparator":"x","tables":1,"logs":1},"bytes":9}]}
+{"level_db":[1,{"state":{"state":"damaged","detail":["a","b"]},"notes":{"torn":[{"name":"000003.log","whole_bytes":7,"bytes":14}],"comparator":"x","tables":1,"logs":1},"bytes":9}]}
 {"began":2}
 {"sites":[2,{"sites":[{"site":"a.test","before":1,"after":2,"added":1,"gone":0,"expiring":1}],"more":0,"problem":null}]}
 "#;
