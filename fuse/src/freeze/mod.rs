@@ -212,9 +212,16 @@ impl Taken {
             let Some(path) = paths.get(&ino).and_then(|paths| paths.first()).filter(|_| changed) else {
                 continue;
             };
-            let Some(file) = tree.file(path).await? else { continue };
-            let mut locations = file.pieces.iter().map(|piece| piece.location);
-            files.extend(LowerFile::of(&file.entry, &mut locations).map(|lower| (ino, Arc::new(lower))));
+            let stored = tree.file(path).await?.and_then(|file| {
+                let mut locations = file.pieces.iter().map(|piece| piece.location);
+                LowerFile::of(&file.entry, &mut locations)
+            });
+            // On what it stood on before, it would lose what was written since.
+            let Some(lower) = stored else {
+                let what = format!("{path} was changed, and the stored tree has no such file");
+                return Err(Error::Internal { what });
+            };
+            files.insert(ino, Arc::new(lower));
         }
         let taken = Arc::new(nodes.table.clone());
         Ok(NewBase { base: BaseTree { tree, numbers }, taken, epoch, paths, files })

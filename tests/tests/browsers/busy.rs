@@ -24,7 +24,6 @@ const FOUND: &str = include_str!("busy_found.js");
 /// How long Chromium takes at most to write what it has acknowledged, in seconds.
 const LOCAL_STORAGE_LAGS: f64 = 60.0;
 const CACHE_STORAGE_LAGS: f64 = 30.0;
-const HISTORY_LAGS: f64 = 30.0;
 /// Every so many numbers the page visits another address.
 const VISITS: u64 = 16;
 
@@ -64,6 +63,7 @@ pub struct Due {
     keeps_session_cookies: bool,
     local_storage: u64,
     cache_storage: u64,
+    /// The newest visit that the browser has written, whenever that was.
     visited: u64,
 }
 
@@ -77,22 +77,28 @@ impl Due {
 /// The page, in a browser on a mount.
 pub struct Busy<'a> {
     page: Page<'a>,
+    /// Where its browser runs.
+    profile: PathBuf,
     all: Acknowledged,
     cached: Acknowledged,
     /// The first number that was acknowledged.
     first: Option<u64>,
     /// When each row was begun, in seconds, and how many milliseconds it took.
     pub rows: Vec<(f64, f64)>,
+    /// How many seconds the history was behind at most.
+    pub history_was_behind: f64,
 }
 
 impl<'a> Busy<'a> {
-    pub fn start(devtools: &'a mut Devtools, site: &Site) -> Self {
+    /// Opens the page in the browser of a profile.
+    pub fn start(devtools: &'a mut Devtools, site: &Site, profile: &Path) -> Self {
         let mut page = devtools.open(&site.url());
         page.listen();
         page.evaluate(WORDS);
         assert_eq!(page.evaluate(BUSY), "busy");
         let (all, cached) = (Acknowledged::default(), Acknowledged::default());
-        Self { page, all, cached, first: None, rows: Vec::new() }
+        let (profile, rows) = (profile.to_owned(), Vec::new());
+        Self { page, profile, all, cached, first: None, rows, history_was_behind: 0.0 }
     }
 
     /// What the page was told by now. It has noticed nothing else.
@@ -106,6 +112,11 @@ impl<'a> Busy<'a> {
         self.cached.add(&noted["cache_log"]);
         let row = |row: &Value| (row[0].as_f64().unwrap() / 1000.0, row[1].as_f64().unwrap());
         self.rows.extend(noted["row_times"].as_array().unwrap().iter().map(row));
+        // How late Chromium writes its history depends on the machine: what it has written is due.
+        let visited = written(&self.profile);
+        let unwritten = self.all.0.iter().find(|(_, number)| *number >= visited + VISITS);
+        let behind = unwritten.map_or(0.0, |(at, _)| self.all.last() - at);
+        self.history_was_behind = self.history_was_behind.max(behind);
         let by = |lag: f64| self.all.last() - lag;
         Due {
             rows: self.all.newest(by(0.0)),
@@ -114,7 +125,7 @@ impl<'a> Busy<'a> {
             keeps_session_cookies: false,
             local_storage: self.all.newest(by(LOCAL_STORAGE_LAGS)),
             cache_storage: self.cached.newest(by(CACHE_STORAGE_LAGS)),
-            visited: self.all.newest(by(HISTORY_LAGS)) / VISITS * VISITS,
+            visited,
         }
     }
 
@@ -188,8 +199,8 @@ pub fn discard(host: &Host, place: &Path) {
 /// Fails unless all that is due is in the profile.
 #[track_caller]
 pub fn assert_in(profile: &Path, scratch: &Path, site: &Site, due: Due) {
-    let visited = visited(profile, scratch);
-    assert!(visited >= due.visited, "{} was visited; {visited} is in the history", due.visited);
+    let visited = newest_visit(profile, scratch).unwrap();
+    assert!(visited >= due.visited, "{} was in the history; {visited} is the newest there now", due.visited);
     let chromium = Chromium::start(profile);
     let mut devtools = chromium.devtools();
     let names = if due.keeps_session_cookies { &["counted", "fleeting"][..] } else { &["counted"] };
@@ -214,16 +225,40 @@ pub fn assert_in(profile: &Path, scratch: &Path, site: &Site, due: Due) {
 }
 
 /// The newest number that the page has visited, as the history says that a browser would find.
-fn visited(profile: &Path, scratch: &Path) -> u64 {
+fn newest_visit(profile: &Path, scratch: &Path) -> rusqlite::Result<u64> {
     let copy: PathBuf = scratch.join("History");
     for (name, may_lack) in [("History", false), ("History-journal", true)] {
-        let copied = fs::copy(profile.join("Default").join(name), scratch.join(name));
+        let to = scratch.join(name);
+        let _ = fs::remove_file(&to);
+        let copied = fs::copy(profile.join("Default").join(name), to);
         assert!(may_lack || copied.is_ok(), "{copied:?}");
     }
-    let history = Connection::open(copy).unwrap();
     let query = "SELECT max(CAST(substr(url, instr(url, '?visited=') + 9) AS INTEGER)) FROM urls \
                  WHERE instr(url, '?visited=') > 0";
-    history.query_row(query, [], |row| row.get::<_, Option<i64>>(0)).unwrap().unwrap_or(0) as u64
+    let found = Connection::open(copy)?.query_row(query, [], |row| row.get::<_, Option<i64>>(0))?;
+    Ok(found.unwrap_or(0) as u64)
+}
+
+/// The newest number that the history has of a browser that runs.
+fn written(profile: &Path) -> u64 {
+    let files = ["History", "History-journal"].map(|name| profile.join("Default").join(name));
+    let stamps = || {
+        files
+            .each_ref()
+            .map(|file| fs::metadata(file).ok().map(|found| (found.modified().unwrap(), found.len())))
+    };
+    let scratch = tempfile::tempdir().unwrap();
+    loop {
+        let before = stamps();
+        if before[0].is_none() {
+            return 0;
+        }
+        let found = newest_visit(profile, scratch.path());
+        // Else the copies are of different moments.
+        if before == stamps() {
+            return found.unwrap_or(0); // It has no tables yet.
+        }
+    }
 }
 
 /// How many commits are made beside a page that never pauses.

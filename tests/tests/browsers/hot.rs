@@ -131,7 +131,7 @@ fn all_that_a_busy_page_was_told_is_stored_is_in_every_commit_beside_it() {
     let site = Site::start();
     let chromium = Chromium::start(&fixture.mountpoint);
     let mut devtools = chromium.devtools();
-    let mut page = Busy::start(&mut devtools, &site);
+    let mut page = Busy::start(&mut devtools, &site, &fixture.mountpoint);
     let (mut frozen, mut beside, mut written) = (Times::default(), Vec::new(), 0);
     let reader = Reader::new(&fixture, &site);
     let (tell, told) = sync_channel::<(String, Due)>(READERS);
@@ -175,10 +175,11 @@ fn all_that_a_busy_page_was_told_is_stored_is_in_every_commit_beside_it() {
     let (during, apart): (Vec<_>, Vec<_>) = page.rows.iter().partition(|row| is_beside(row));
     let of = |rows: Vec<(f64, f64)>| Times(rows.into_iter().map(|(_, took)| took).collect());
     println!(
-        "{commits} commits beside {written} rounds of writes; {}; {}; {}",
+        "{commits} commits beside {written} rounds of writes; {}; {}; {}; the history was {:.1} s behind at most",
         frozen.told("ms that changes waited:"),
         of(during).told("ms that a row took beside a commit:"),
         of(apart).told("between commits:"),
+        page.history_was_behind,
     );
     chromium.close();
     fixture.unmount(&["--discard"]);

@@ -26,7 +26,7 @@ fn a_daemon_that_is_killed_right_after_a_commit_takes_nothing_with_it() {
     for _ in 0..2 {
         let chromium = Chromium::start(&fixture.mountpoint);
         let mut devtools = chromium.devtools();
-        let mut page = Busy::start(&mut devtools, &site);
+        let mut page = Busy::start(&mut devtools, &site, &fixture.mountpoint);
         let due = page.goes_on(Due::default());
         let committed = fixture.commit_hot();
         let rows = page.due().rows;
@@ -48,7 +48,7 @@ fn a_commit_that_loses_its_lock_meanwhile_changes_nothing_of_what_others_made_cu
     let site = Site::start();
     let chromium = Chromium::start(&fixture.mountpoint);
     let mut devtools = chromium.devtools();
-    let mut page = Busy::start(&mut devtools, &site);
+    let mut page = Busy::start(&mut devtools, &site, &fixture.mountpoint);
     let due = page.goes_on(Due::default());
     fixture.commit_hot();
     let before = page.goes_on(due);
@@ -88,7 +88,7 @@ fn a_commit_that_finds_no_room_in_the_store_says_so_and_the_next_one_has_everyth
     let site = Site::start();
     let chromium = Chromium::start(&fixture.mountpoint);
     let mut devtools = chromium.devtools();
-    let mut page = Busy::start(&mut devtools, &site);
+    let mut page = Busy::start(&mut devtools, &site, &fixture.mountpoint);
     let first = page.goes_on(Due::default());
     let commit = ["commit", fixture.mountpoint.to_str().unwrap(), "--mode", "hot"];
     let before = host.succeed(commit)["record"].clone();
