@@ -248,7 +248,8 @@ fn work_that_another_run_has_gone_on_without_stays_and_is_not_told_of_again() {
 #[test]
 fn a_session_that_goes_on_where_it_was_needs_no_work_in_progress() {
     let fixture = filled();
-    let mounted = fixture.mount_as(&fixture.host, &["--autosave", "1s"]);
+    // Seldom enough that the daemon is not killed in the midst of the next save, which nobody would know of.
+    let mounted = fixture.mount_as(&fixture.host, &["--autosave", "5s"]);
     saved(&fixture, "saved");
     fs::write(fixture.mountpoint.join("later"), "not saved").unwrap();
     fixture.kill(&mounted);
