@@ -15,6 +15,7 @@ pub mod metadata;
 pub mod note;
 pub mod opened;
 pub mod places;
+mod plan;
 pub mod postgres;
 pub mod postgres_client;
 pub mod program;

@@ -52,6 +52,27 @@ pub struct Replaced {
     pub old: PathBuf,
     /// Whether there is an old one.
     pub was_there: bool,
+    /// What is known of the new one.
+    #[serde(default)]
+    pub made: Made,
+}
+
+/// What is known of what a restore puts in a place. It tells that from what somebody else makes there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Made {
+    /// Nothing: an older pstore has written the note.
+    #[default]
+    Unknown,
+    /// It is not complete yet, so nothing was moved in.
+    NotYet,
+    /// It is complete.
+    Complete {
+        /// The device that it is on.
+        device: u64,
+        /// Its number there, which it keeps when it is moved.
+        number: u64,
+    },
 }
 
 /// The note of a project, locked.

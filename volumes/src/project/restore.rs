@@ -4,21 +4,18 @@
 //! saved first.
 
 use std::{
-    fs::{self, File},
-    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use engine::{Engine, failure::Failure, names::ActorName, outcome::Outcome, threads};
-use rustix::{fs::syncfs, process::geteuid};
+use rustix::process::geteuid;
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::{
     Error, ErrorKind,
     content::{TenantStore, workers::blocking},
-    error::IoContext,
     id::{self, Nonce},
     name::{Profile, Tenant},
     ops::read::restore::{self, Inspector},
@@ -26,16 +23,13 @@ use store::{
 };
 
 use super::{
-    FILES, VOLUMES, containers,
-    copy::{self, Copier},
-    digest,
+    FILES, VOLUMES, containers, digest,
     file::{Project, Service},
     metadata::{Metadata, PostgresDump},
-    note::Replaced,
     opened::{self, Saved},
-    postgres, recover, save,
+    plan, postgres, recover, save,
     service::{self, Found},
-    sqlite, swap,
+    swap,
     volume::{Postgres, VolumeKind, has_password},
 };
 
@@ -232,17 +226,19 @@ async fn replaced(
     require_ended(project).await?;
     let before = save::before_restore(engine, project, locked, &request.actor).await?;
     let nonce = Nonce::from_bytes(id::random()).to_string();
-    let staging = beside_of(&project.state, "restore", &nonce);
+    let staging = plan::beside_of(&project.state, "restore", &nonce);
     locked.note.pending.staging.push(staging.clone());
     locked.note.write()?;
     let writing = written(engine, &locked.tenant, &saved, &staging, request);
     let report = save::whole(engine, &locked.renewer, writing).await?;
     let mut outcome = outcome(project, &saved, &report);
     outcome.databases = restore_databases(project, &saved.metadata, &staging, request).await?;
-    let (swaps, names, warnings) = swaps(project, &saved.metadata, &staging, &nonce, &outcome.databases);
+    let (swaps, names, warnings) =
+        plan::swaps(project, &saved.metadata, &staging, &nonce, &outcome.databases);
     locked.note.pending.replaced = swaps.clone();
     locked.note.write()?;
-    blocking(move || swaps.iter().try_for_each(bring_near)).await?;
+    locked.note.pending.replaced = blocking(move || plan::near(swaps)).await?;
+    locked.note.write()?;
     // Somebody may have started meanwhile.
     require_ended(project).await?;
     swap::forward(&mut locked.note)?;
@@ -319,84 +315,5 @@ async fn require_ended(project: &Project) -> Result<(), Failure> {
             Err(Failure::new(ErrorKind::InUse, message)
                 .hint("end it and run this again; or --to DIR restores to another folder"))
         }
-    }
-}
-
-/// A path beside another, of the same file system.
-fn beside_of(place: &Path, kind: &str, nonce: &str) -> PathBuf {
-    let name = place.file_name().unwrap_or_default().to_string_lossy();
-    place.with_file_name(format!(".pstore-{kind}-{name}-{nonce}"))
-}
-
-type Swaps = (Vec<Replaced>, Vec<String>, Vec<String>);
-
-/// What is moved where, the names of what that replaces, and what it leaves alone.
-fn swaps(project: &Project, metadata: &Metadata, staging: &Path, nonce: &str, databases: &[String]) -> Swaps {
-    let (mut places, mut names, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
-    if staging.join(FILES).exists() {
-        places.push((project.state.join(FILES), Some(staging.join(FILES))));
-        names.push(FILES.to_owned());
-    }
-    for (name, volume) in &project.volumes {
-        let restored = staging.join(VOLUMES).join(name);
-        if !metadata.volume_manifests.contains_key(name) {
-            warnings.push(format!("the state has no volume {name}, which stays as it is"));
-            continue;
-        }
-        names.push(name.clone());
-        match &volume.kind {
-            VolumeKind::Sqlite { files, .. } if !files.is_empty() => {
-                for file in files {
-                    let place = volume.path.join(file);
-                    if !restored.join(file).exists() {
-                        warnings.push(format!(
-                            "the state has no database {} of volume {name}, which stays as it is",
-                            file.display()
-                        ));
-                        continue;
-                    }
-                    // The log of the old database is not one of the new.
-                    places.extend(sqlite::sides(&place).map(|side| (side, None)));
-                    places.push((place, Some(restored.join(file))));
-                }
-            }
-            VolumeKind::Postgres(_) => {
-                names.pop();
-                if !databases.contains(name) {
-                    warnings.push(format!(
-                        "the databases of volume {name} stay as they are; --into {name}=URL restores them into an empty server"
-                    ));
-                }
-            }
-            _ => places.push((volume.path.clone(), Some(restored))),
-        }
-    }
-    for name in metadata.volume_manifests.keys().filter(|name| !project.volumes.contains_key(*name)) {
-        warnings.push(format!("the project has no volume {name}, which is not restored"));
-    }
-    let swaps = places.into_iter().map(|(place, restored)| Replaced {
-        old: beside_of(&place, "old", nonce),
-        new: beside_of(&place, "new", nonce),
-        was_there: fs::symlink_metadata(&place).is_ok(),
-        place,
-        restored,
-    });
-    (swaps.collect(), names, warnings)
-}
-
-/// Brings what is to be moved to the file system of its place.
-fn bring_near(swap: &Replaced) -> Result<(), Error> {
-    let Replaced { new, restored: Some(restored), .. } = swap else { return Ok(()) };
-    match fs::rename(restored, new) {
-        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-            match fs::metadata(restored).is_ok_and(|found| found.is_dir()) {
-                true => Copier::default().folder(restored, new, &|_| false)?,
-                false => copy::file(restored, new)?,
-            }
-            // What was there before goes when this is in its place.
-            let copied = File::open(new).at("cannot open", new)?;
-            syncfs(&copied).map_err(io::Error::from).at("cannot flush", new)
-        }
-        renamed => renamed.at("cannot move", restored),
     }
 }

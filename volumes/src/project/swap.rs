@@ -6,13 +6,14 @@
 use std::{
     fs::{self, File},
     io,
+    os::unix::fs::MetadataExt,
     path::Path,
 };
 
 use engine::failure::Failure;
 use store::{Error, error::IoContext};
 
-use super::note::{Note, Replaced};
+use super::note::{Made, Note, Replaced};
 
 /// Moves what the note says into place.
 pub fn forward(note: &mut Note) -> Result<(), Failure> {
@@ -48,10 +49,10 @@ fn move_in(replaced: &Replaced) -> Result<(), Error> {
 }
 
 fn move_back(replaced: &Replaced) -> Result<(), Error> {
-    let Replaced { place, new, old, was_there, restored } = replaced;
+    let Replaced { place, new, old, was_there, restored, made } = replaced;
     let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
-    // What is still new was never moved in.
-    if !was_there && restored.is_some() && !exists(new) && exists(place) {
+    // What is still new was never moved in, and what somebody else has made in the place stays there.
+    if !was_there && restored.is_some() && !exists(new) && exists(place) && may_be_ours(place, *made) {
         fs::rename(place, new).at("cannot move", place)?;
         flush(place)?;
     }
@@ -64,6 +65,21 @@ fn move_back(replaced: &Replaced) -> Result<(), Error> {
         flush(place)?;
     }
     Ok(())
+}
+
+/// What is to be moved in, so that it can be told from what somebody else makes in the place.
+pub fn made(new: &Path) -> Result<Made, Error> {
+    let found = fs::symlink_metadata(new).at("cannot read", new)?;
+    Ok(Made::Complete { device: found.dev(), number: found.ino() })
+}
+
+/// Whether what is in the place was moved there. Of an older note that is not known.
+fn may_be_ours(place: &Path, known: Made) -> bool {
+    match known {
+        Made::Unknown => true,
+        Made::NotYet => false,
+        Made::Complete { .. } => made(place).is_ok_and(|found| found == known),
+    }
 }
 
 fn flush(place: &Path) -> Result<(), Error> {
@@ -115,6 +131,7 @@ mod tests {
                     restored: Some(path(".r")),
                     old: path(".old"),
                     was_there,
+                    made: made(&path(".new")).unwrap(),
                 }
             });
             let mut left = renames;
@@ -150,9 +167,50 @@ mod tests {
             restored: Some(path("r")),
             old: path("old"),
             was_there: true,
+            made: Made::NotYet,
         };
         move_in(&swap).unwrap_err();
         move_back(&swap).unwrap();
         assert_eq!(read(&path("a")), "before");
+    }
+
+    /// Where nothing was, an app may make something while the new one is brought near, which takes long.
+    #[test]
+    fn what_somebody_else_makes_in_an_empty_place_stays_there() {
+        for is_complete in [false, true] {
+            let root = tempfile::tempdir().unwrap();
+            let path = |name: &str| root.path().join(name);
+            let mut swap = Replaced {
+                place: path("a"),
+                new: path("new"),
+                restored: Some(path("r")),
+                old: path("old"),
+                was_there: false,
+                made: Made::NotYet,
+            };
+            if is_complete {
+                folder(&path("new"), "after");
+                swap.made = made(&path("new")).unwrap();
+                // Somebody has removed it, or an earlier attempt to move back has.
+                fs::rename(path("new"), path("elsewhere")).unwrap();
+            }
+            folder(&path("a"), "of the app");
+            move_back(&swap).unwrap();
+            assert_eq!(read(&path("a")), "of the app", "complete: {is_complete}");
+        }
+    }
+
+    #[test]
+    fn a_note_of_an_older_pstore_is_read_and_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        let text = serde_json::json!({
+            "place": path("a"), "new": path("new"), "restored": path("r"), "old": path("old"), "was_there": false
+        });
+        let swap: Replaced = serde_json::from_value(text).unwrap();
+        assert_eq!(swap.made, Made::Unknown);
+        folder(&path("a"), "after");
+        move_back(&swap).unwrap();
+        assert!(!path("a").exists() && path("new").exists());
     }
 }
