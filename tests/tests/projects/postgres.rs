@@ -123,6 +123,18 @@ fn a_dump_that_fails_fails_the_save() {
 }
 
 #[test]
+fn a_database_that_was_restored_is_compared_without_room_for_a_second_copy() {
+    let (first, second) = (server(), Postgres::start());
+    let shop = Shop::new(&project(&first, "[\"audit\"]"));
+    shop.save(&[]);
+    // Nothing can be written where temporary files are.
+    let host = shop.host.clone().with("TMPDIR", shop.path("absent").to_str().unwrap());
+    let (target, into) = (shop.path("out"), format!("orders={}", second.url()));
+    host.succeed(shop.words("restore", "", &["--to", target.to_str().unwrap(), "--into", &into]));
+    assert_eq!(second.sql("audit", "SELECT sum(n) FROM \"odd name\""), "28");
+}
+
+#[test]
 fn a_restore_that_fails_leaves_no_database_behind() {
     let (first, second) = (server(), Postgres::start());
     let shop = Shop::new(&format!("{}globals = false\n", project(&first, "[\"audit\", \"shop\"]")));

@@ -115,12 +115,30 @@ async fn dump_one(client: &Client, database: &str, to: &Path) -> Result<(), Fail
 
 /// What is in a dump.
 async fn content(client: &Client, dump: &Path) -> Result<BTreeMap<String, TableContent>, Failure> {
+    printed(client, ("pg_restore", &["--data-only", "--file=-"]), Some(dump)).await
+}
+
+/// What is in a database. Its rows pass by, and are written nowhere: they may be more than this host has room for.
+async fn content_of_database(
+    client: &Client,
+    database: &str,
+) -> Result<BTreeMap<String, TableContent>, Failure> {
+    let words = ["--data-only", "--no-password", "--dbname", &client.url(Some(database))];
+    printed(client, ("pg_dump", &words), None).await
+}
+
+/// What is in the rows that a program prints.
+async fn printed(
+    client: &Client,
+    (program, words): (&str, &[&str]),
+    input: Option<&Path>,
+) -> Result<BTreeMap<String, TableContent>, Failure> {
     let mut tables = Tables::default();
     let mut sink = |piece: &[u8]| {
         tables.piece(piece);
         Ok(())
     };
-    client.stream("pg_restore", &["--data-only", "--file=-"], Some(dump), &mut sink).await?;
+    client.stream(program, words, input, &mut sink).await?;
     Ok(tables.ended())
 }
 
@@ -223,10 +241,7 @@ async fn restore_one(client: &Client, dump: &PostgresDump, file: &Path) -> Resul
     let url = client.url(Some(&dump.database));
     let words = ["--exit-on-error", "--single-transaction", "--no-password", "--dbname", &url];
     client.stream("pg_restore", &words, Some(file), &mut |_| Ok(())).await?;
-    let again = tempfile::Builder::new().prefix("pstore-again-").tempfile();
-    let again = again.map_err(|error| Failure::new(ErrorKind::Io, format!("cannot make a file: {error}")))?;
-    dump_one(client, &dump.database, again.path()).await?;
-    let found = content(client, again.path()).await?;
+    let found = content_of_database(client, &dump.database).await?;
     let differs = |(table, saved): &(&String, &TableContent)| found.get(*table) != Some(*saved);
     let Some((table, saved)) = dump.tables.iter().find(differs) else {
         return match found.keys().find(|table| !dump.tables.contains_key(*table)) {
