@@ -1,8 +1,12 @@
 //! These tests restore saved states: to another folder, and in the place of the project's own.
 
-use std::fs;
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
 
-use tests::binary::assert_says;
+use tests::binary::{Host, assert_says};
 
 use crate::shop::{ALL, Shop, rows, text};
 
@@ -78,4 +82,38 @@ fn a_restore_to_a_folder_is_whole_or_absent_and_names_what_it_does_not_find() {
     shop.save(&[]);
     shop.host.succeed(shop.words("delete", "@latest~1", &["--reason", "old"]));
     assert_eq!(shop.states().len(), 1);
+}
+
+#[test]
+fn an_older_state_is_found_by_its_id_though_a_newer_one_is_damaged() {
+    let shop = Shop::new(ALL);
+    let first = shop.save(&[])["snapshot"]["snapshotId"].as_str().unwrap().to_owned();
+    let before = packs(&shop.path("store"));
+    fs::write(shop.path("current/files/readme"), "two").unwrap();
+    let second = shop.save(&[]);
+    let packs_of_the_second: Vec<PathBuf> = packs(&shop.path("store")).difference(&before).cloned().collect();
+    assert!(!packs_of_the_second.is_empty());
+    packs_of_the_second.iter().for_each(|pack| fs::remove_file(pack).unwrap());
+    // Another host, which has nothing of it in its cache.
+    let host = Host::local(&shop.path("home-2"), &shop.path("store"));
+    let target = shop.path("out");
+    let words = ["--to", target.to_str().unwrap()];
+    host.succeed(shop.words("restore", &format!("@{first}"), &words));
+    assert_eq!(text(target.join("files/readme")), "one");
+    // One that is not found may be the one that cannot be read.
+    let absent = "@01a1f072-4e72-7ac2-b912-5fb728b37149";
+    let ended = host.run(shop.words("show", absent, &[]));
+    assert_ne!(ended.code, Some(0), "{ended:#?}");
+    let error = &ended.document["error"];
+    assert_says(error, "among those that can be read; these cannot:");
+    assert_says(error, second["sha256_prefix"].as_str().unwrap());
+}
+
+fn packs(folder: &Path) -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    let below = entries.flat_map(|path| match path.is_dir() {
+        true => packs(&path),
+        false => BTreeSet::from([path]),
+    });
+    below.filter(|path| path.to_string_lossy().contains("/packs/")).collect()
 }

@@ -64,18 +64,10 @@ pub async fn find(
     name: &ProfileName,
     reference: Option<&str>,
 ) -> Result<Saved, Failure> {
-    let lineage = lineage(name);
     if let Some(id) = reference.filter(|text| is_uuid(text)) {
-        let listing = resolve::list(tenant, &lineage).await?;
-        for record in listing.records.into_iter().rev() {
-            let metadata = metadata(tenant, &record).await?;
-            if metadata.snapshot_id.eq_ignore_ascii_case(id) {
-                return Ok(Saved { record, metadata });
-            }
-        }
-        let message = format!("there is no saved state {id} of {name}");
-        return Err(Failure::new(ErrorKind::NotFound, message).hint(hint(engine)));
+        return by_id(engine, tenant, name, id).await;
     }
+    let lineage = lineage(name);
     let reference = reference.map(str::parse::<Reference>).transpose();
     let reference = reference.map_err(|error| Failure::usage(error.to_string()))?;
     let found = resolve::snapshot(tenant, &lineage, reference.as_ref()).await;
@@ -85,6 +77,42 @@ pub async fn find(
     })?;
     let metadata = metadata(tenant, &record).await?;
     Ok(Saved { record, metadata })
+}
+
+/// The saved state of this `snapshotId`. Others may be damaged: just then an older one is wanted.
+async fn by_id(
+    engine: &Engine,
+    tenant: &TenantStore,
+    name: &ProfileName,
+    id: &str,
+) -> Result<Saved, Failure> {
+    let listing = resolve::list(tenant, &lineage(name)).await?;
+    let mut unread = Vec::new();
+    for record in listing.records.into_iter().rev() {
+        match metadata(tenant, &record).await {
+            Ok(metadata) if metadata.snapshot_id.eq_ignore_ascii_case(id) => {
+                return Ok(Saved { record, metadata });
+            }
+            Ok(_) => {}
+            Err(failure) if ends_the_search(failure.kind) => return Err(failure),
+            Err(failure) => unread.push(format!("{} ({})", record.sha256_prefix(), failure.message)),
+        }
+    }
+    let message = format!("there is no saved state {id} of {name}");
+    match unread.is_empty() {
+        true => Err(Failure::new(ErrorKind::NotFound, message).hint(hint(engine))),
+        false => {
+            let message =
+                format!("{message} among those that can be read; these cannot: {}", unread.join(", "));
+            Err(Failure::new(ErrorKind::Damaged, message)
+                .hint(format!("`pstore verify {name}` tells what is damaged")))
+        }
+    }
+}
+
+/// Whether the reason lies with the store, and not with one state.
+fn ends_the_search(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Unavailable | ErrorKind::Denied | ErrorKind::Interrupted)
 }
 
 fn hint(engine: &Engine) -> String {
