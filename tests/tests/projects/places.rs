@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::{MetadataExt, chown},
+    os::unix::fs::{MetadataExt, chown, symlink},
 };
 
 use tests::binary::assert_says;
@@ -48,6 +48,20 @@ fn what_belongs_to_no_volume_is_told() {
     let saved = shop.save(&[]);
     let warning = saved["warnings"][0].as_str().unwrap();
     assert!(warning.contains("current/volumes/extra belongs to no volume, and is not saved"), "{warning}");
+}
+
+/// After that the state is current, and with keep = "one" the older ones are gone.
+#[test]
+fn nothing_that_stands_among_the_volumes_fails_a_save_that_is_stored() {
+    let shop = Shop::new(&format!("keep = \"one\"\n{ALL}"));
+    shop.save(&[]);
+    let around = shop.path("current/volumes/around");
+    symlink(&around, &around).unwrap();
+    let saved = shop.save(&[]);
+    let warning = saved["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("current/volumes/around belongs to no volume"), "{warning}");
+    assert_eq!(shop.states()[0]["snapshotId"], saved["snapshot"]["snapshotId"]);
+    shop.assert_tidy();
 }
 
 /// As root, as whom tests run.

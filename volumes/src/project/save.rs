@@ -427,12 +427,7 @@ impl Job<'_> {
             }
             Keep::All => Vec::new(),
         };
-        warnings.extend(places::forgotten(project)?.iter().map(|path| {
-            let path = path.display();
-            format!(
-                "{path} belongs to no volume, and is not saved: write a table for it into the project file"
-            )
-        }));
+        warnings.extend(forgotten(project));
         warnings.iter().for_each(|warning| engine.warn(warning));
         Ok(SaveOutcome {
             tenant_id: project.name.tenant.clone(),
@@ -449,6 +444,20 @@ impl Job<'_> {
             elapsed_ms: 0,
             elapsed: Duration::ZERO,
         })
+    }
+}
+
+/// What stands among the volumes and is none. The state is saved by now, so nothing here fails the save.
+fn forgotten(project: &Project) -> Vec<String> {
+    let told = |path: &PathBuf| {
+        let path = path.display();
+        format!("{path} belongs to no volume, and is not saved: write a table for it into the project file")
+    };
+    match places::forgotten(project) {
+        Ok(paths) => paths.iter().map(told).collect(),
+        Err(failure) => {
+            vec![format!("whether something belongs to no volume is not known: {}", failure.message)]
+        }
     }
 }
 
