@@ -3,8 +3,10 @@
 use std::{
     fs,
     os::unix::fs::{MetadataExt, chown, symlink},
+    path::PathBuf,
 };
 
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use tests::binary::assert_says;
 
 use crate::shop::{ALL, Shop, rows, text};
@@ -48,6 +50,36 @@ fn what_belongs_to_no_volume_is_told() {
     let saved = shop.save(&[]);
     let warning = saved["warnings"][0].as_str().unwrap();
     assert!(warning.contains("current/volumes/extra belongs to no volume, and is not saved"), "{warning}");
+}
+
+/// The kernel renames no mount point, which shows only after everything was written beside it.
+#[test]
+fn a_volume_that_is_a_mount_point_is_refused_before_anything_is_written() {
+    struct Bound(PathBuf);
+    impl Drop for Bound {
+        fn drop(&mut self) {
+            let _ = unmount(&self.0, UnmountFlags::DETACH);
+        }
+    }
+    let shop = Shop::new(ALL);
+    shop.save(&[]);
+    // Of the same device as the folder above it.
+    let uploads = shop.path("current/volumes/uploads");
+    mount_bind(&uploads, &uploads).unwrap();
+    let bound = Bound(uploads);
+    fs::write(shop.path("current/files/readme"), "two").unwrap();
+    let error = shop.host.fail(32, shop.words("restore", "", &[]));
+    assert_says(&error, "volume \"uploads\" cannot be replaced");
+    assert_says(&error, "is a mount point");
+    assert!(error["hint"].as_str().unwrap().contains("--to DIR"), "{error:#}");
+    assert_eq!(shop.states().len(), 1, "nothing was saved for it");
+    assert_eq!(text(shop.path("current/files/readme")), "two");
+    shop.save(&[]);
+    assert_eq!(text(shop.restore_to("@latest", "out").join("files/readme")), "two");
+    drop(bound);
+    shop.host.succeed(shop.words("restore", "@latest~1", &[]));
+    assert_eq!(text(shop.path("current/files/readme")), "one");
+    shop.assert_tidy();
 }
 
 /// After that the state is current, and with keep = "one" the older ones are gone.

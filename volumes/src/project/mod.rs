@@ -12,6 +12,7 @@ pub mod gather;
 pub mod hooks;
 pub mod list;
 pub mod metadata;
+mod mounted;
 pub mod note;
 pub mod opened;
 pub mod places;

@@ -25,6 +25,23 @@ pub fn beside_of(place: &Path, kind: &str, nonce: &str) -> PathBuf {
     place.with_file_name(format!(".pstore-{kind}-{name}-{nonce}"))
 }
 
+/// What a restore of a state may move, with words for each.
+pub fn places(project: &Project, metadata: &Metadata) -> Vec<(String, PathBuf)> {
+    let mut places = vec![(format!("the folder {FILES}"), project.state.join(FILES))];
+    for (name, volume) in &project.volumes {
+        let what = format!("volume {name:?}");
+        match &volume.kind {
+            _ if !metadata.volume_manifests.contains_key(name) => {}
+            VolumeKind::Postgres(_) => {}
+            VolumeKind::Sqlite { files, .. } if !files.is_empty() => {
+                places.extend(files.iter().map(|file| (what.clone(), volume.path.join(file))));
+            }
+            _ => places.push((what, volume.path.clone())),
+        }
+    }
+    places
+}
+
 /// The swaps, the names of the volumes among them, and warnings.
 pub type Swaps = (Vec<Replaced>, Vec<String>, Vec<String>);
 

@@ -26,6 +26,7 @@ use super::{
     FILES, VOLUMES, containers, digest,
     file::{Project, Service},
     metadata::{Metadata, PostgresDump},
+    mounted,
     opened::{self, Saved},
     plan, postgres, recover, save,
     service::{self, Found},
@@ -223,6 +224,9 @@ async fn replaced(
     // Before a state is saved: it would count for @latest~1.
     let saved = opened::find(engine, &locked.tenant, &project.name, request.reference.as_deref()).await?;
     servers(project, &saved.metadata, request)?;
+    for (what, place) in plan::places(project, &saved.metadata) {
+        mounted::require_movable(&what, &place)?;
+    }
     require_ended(project).await?;
     let before = save::before_restore(engine, project, locked, &request.actor).await?;
     let nonce = Nonce::from_bytes(id::random()).to_string();
