@@ -19,6 +19,7 @@ pub mod places;
 mod plan;
 pub mod postgres;
 pub mod postgres_client;
+mod processes;
 pub mod program;
 mod reader;
 pub mod recover;

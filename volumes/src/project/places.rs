@@ -8,7 +8,12 @@ use std::{
 use engine::failure::Failure;
 use store::{ErrorKind, error::IoContext};
 
-use super::{FILES, VOLUMES, file::Project, fixed::require_fixed, volume::VolumeKind};
+use super::{
+    FILES, VOLUMES,
+    file::{Project, Service},
+    fixed::{require_fixed, require_fixed_file},
+    volume::VolumeKind,
+};
 
 /// Refuses parts of which one lies inside the other: it would be saved twice, and a restore could not put both back.
 pub fn require_apart(project: &Project) -> Result<(), Failure> {
@@ -34,7 +39,8 @@ pub fn require_apart(project: &Project) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses parts that other users of this host could put links in the place of.
+/// Refuses parts that other users of this host could put links in the place of, and services whose processes they could
+/// name.
 pub fn require_fixed_places(project: &Project) -> Result<(), Failure> {
     require_fixed(&project.state)?;
     let files = project.state.join(FILES);
@@ -43,6 +49,12 @@ pub fn require_fixed_places(project: &Project) -> Result<(), Failure> {
     }
     for (_, path) in folders(project) {
         require_fixed(path)?;
+    }
+    // Whoever writes such a file chooses which process is stopped.
+    for service in project.services.values() {
+        if let Service::Process { pid_file } = service {
+            require_fixed_file(pid_file)?;
+        }
     }
     Ok(())
 }
@@ -81,5 +93,35 @@ fn real(path: &Path) -> Result<PathBuf, Failure> {
     match fs::canonicalize(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(path.to_owned()),
         found => Ok(found.at("cannot find", path)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_service_whose_process_others_could_name_is_refused_for_callers() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let mode = |path: &Path, mode: u32| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let (state, pid_file) = (root.join("current"), root.join("current/web.pid"));
+        fs::create_dir(&state).unwrap();
+        mode(&state, 0o755);
+        fs::write(&pid_file, "1234").unwrap();
+        mode(&pid_file, 0o644);
+        let text = "name = \"acme/shop\"\nstate = \"current\"\n\n[services.web]\npid_file = \"web.pid\"\n";
+        let project = Project::parse(&root.join("shop.toml"), text).unwrap();
+        require_fixed_places(&project).unwrap();
+        mode(&pid_file, 0o666);
+        let refused = require_fixed_places(&project).unwrap_err();
+        assert!(refused.message.contains("web.pid is not followed for callers"), "{}", refused.message);
+        mode(&pid_file, 0o644);
+        mode(&state, 0o777);
+        require_fixed_places(&project).unwrap_err();
     }
 }

@@ -11,6 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use store::{ErrorKind, error::IoContext};
 
+use super::processes::{Stat, is_above};
+
 /// How long a process may take to stand still.
 const STANDSTILL: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -60,7 +62,12 @@ pub fn find(name: &str, pid_file: &Path) -> Result<Resting, Failure> {
     let pid = text.trim().parse::<i32>().ok().filter(|pid| *pid > 1).ok_or_else(|| {
         Failure::usage(format!("{} does not hold the number of a process", pid_file.display()))
     })?;
-    let Some((state, began)) = stat(pid) else { return Ok(gone(name)) };
+    let Some(stat) = Stat::of(pid) else { return Ok(gone(name)) };
+    let Stat { state, began, .. } = stat;
+    if stat.is_kernel_thread() {
+        let message = format!("{} has the number of a part of the kernel", pid_file.display());
+        return Err(Failure::usage(message).hint("remove the file if the service has ended"));
+    }
     if is_above(pid) {
         // An old number may have become ours. Stopped, nobody would let it go on.
         let message = format!("{} has the number of pstore itself, or of what runs it", pid_file.display());
@@ -125,29 +132,9 @@ fn signal(pid: i32, began: u64, signal: Signal) -> Result<(), String> {
     kill_process(pid, signal).map_err(|error| error.to_string())
 }
 
-/// Whether a process is this one, or one that it descends from.
-fn is_above(pid: i32) -> bool {
-    let mut own = i32::try_from(std::process::id()).ok();
-    while let Some(above) = own.filter(|above| *above > 1) {
-        if above == pid {
-            return true;
-        }
-        own = fields(above).and_then(|fields| fields.get(1)?.parse().ok());
-    }
-    false
-}
-
 /// The state of a process, and when it began.
 fn stat(pid: i32) -> Option<(char, u64)> {
-    let fields = fields(pid)?;
-    Some((fields.first()?.chars().next()?, fields.get(19)?.parse().ok()?))
-}
-
-/// What the kernel says of a process behind its name.
-fn fields(pid: i32) -> Option<Vec<String>> {
-    let text = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
-    // The name, in brackets, may hold anything.
-    Some(text[text.rfind(')')? + 1..].split_whitespace().map(str::to_owned).collect())
+    Stat::of(pid).map(|stat| (stat.state, stat.began))
 }
 
 #[cfg(test)]
@@ -208,7 +195,9 @@ mod tests {
         assert_eq!(absent.found, Found::Stopped);
         absent.pause().await.unwrap();
         absent.resume().await.unwrap();
-        find("web", &service(folder.path(), "one")).unwrap_err();
+        for odd in ["one", "0", "1", "-1", ""] {
+            find("web", &service(folder.path(), odd)).unwrap_err();
+        }
         let sleeper = Sleeper(Command::new("sleep").arg("60").spawn().unwrap());
         let pid = i32::try_from(sleeper.0.id()).unwrap();
         let what = Handle::Process { pid, began: 1 };
