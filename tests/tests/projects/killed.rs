@@ -74,6 +74,24 @@ fn services_that_a_killed_save_had_paused_go_on_at_the_next_command() {
 }
 
 #[test]
+fn all_processes_of_a_service_that_a_killed_save_had_at_rest_go_on_at_the_next_command() {
+    let shop = Shop::new(ALL);
+    let service = shop.counting();
+    many_uploads(&shop);
+    service.pause("idle");
+    let save = shop.start_save();
+    service.await_state("worker", 'T');
+    save.kill();
+    assert_eq!(service.state("worker"), 'T');
+    let before = service.count();
+    assert!(shop.states().is_empty());
+    service.await_count(before);
+    assert_eq!(service.state("idle"), 'T', "one that was stopped before stays so");
+    shop.save(&[]);
+    shop.assert_tidy();
+}
+
+#[test]
 fn services_go_on_though_the_next_save_cannot_begin() {
     let shop = Shop::new(ALL);
     let web = shop.web();

@@ -153,6 +153,23 @@ fn services_stay_as_they_were_found() {
 }
 
 #[test]
+fn all_processes_of_a_service_rest_while_it_is_copied_and_each_is_then_as_it_was_found() {
+    let shop = Shop::new(ALL);
+    let service = shop.counting();
+    service.pause("idle");
+    for round in 0..3 {
+        shop.save(&[]);
+        let out = shop.restore_to("", &format!("out-{round}")).join("volumes/uploads");
+        let number = |name: &str| text(out.join(name)).trim().parse::<i64>().unwrap();
+        let (first, second) = (number("a-first"), number("z-second"));
+        assert!((0..=1).contains(&(first - second)), "torn: {first} and {second}");
+        service.await_count(service.count());
+        assert_eq!(service.state("idle"), 'T', "one that was stopped before stays so");
+    }
+    shop.assert_tidy();
+}
+
+#[test]
 fn whoever_works_on_a_project_keeps_others_off_and_is_named() {
     let shop = Shop::new(ALL);
     shop.save(&[]);

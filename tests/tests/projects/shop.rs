@@ -3,6 +3,7 @@
 use std::{
     ffi::OsStr,
     fs,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command},
     thread,
@@ -10,7 +11,7 @@ use std::{
 };
 
 use rusqlite::Connection;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use tempfile::TempDir;
 use tests::binary::{Host, Running};
@@ -126,6 +127,25 @@ impl Shop {
         self.host.verify("acme/shop", &[]);
     }
 
+    /// Starts the service as a shell whose child counts in two files of the volume, in one after the other. Between these
+    /// lie so many others that a copy meets many counts, if there are any meanwhile.
+    pub fn counting(&self) -> Counting {
+        let uploads = self.path("current/volumes/uploads");
+        for number in 0..3000 {
+            fs::write(uploads.join(format!("m-{number}")), "upload").unwrap();
+        }
+        let script = "sleep 600 & echo $! > ../../../idle.pid; \
+            (n=0; while :; do n=$((n+1)); \
+             echo $n > new; mv new a-first; echo $n > new; mv new z-second; done) & \
+            echo $! > ../../../worker.pid; wait";
+        let shell = Command::new("sh").args(["-c", script]).current_dir(&uploads).process_group(0).spawn();
+        let shell = shell.unwrap();
+        fs::write(self.path("web.pid"), format!("{}\n", shell.id())).unwrap();
+        let counting = Counting { shell, folder: self.path("") };
+        counting.await_count(0);
+        counting
+    }
+
     /// Starts the service.
     pub fn web(&self) -> Web {
         let child = Command::new("sleep").arg("600").spawn().unwrap();
@@ -140,8 +160,7 @@ pub struct Web(Child);
 impl Web {
     /// What the kernel says of it: `T` if it is stopped.
     pub fn state(&self) -> char {
-        let text = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
-        text[text.rfind(')').unwrap() + 2..].chars().next().unwrap()
+        state_of(i32::try_from(self.0.id()).unwrap())
     }
 
     /// Waits until it is in this state, which it must come to.
@@ -167,6 +186,70 @@ impl Drop for Web {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// A service whose work is done by a child.
+pub struct Counting {
+    shell: Child,
+    folder: PathBuf,
+}
+
+impl Counting {
+    /// How far it has counted.
+    pub fn count(&self) -> i64 {
+        let text = fs::read_to_string(self.folder.join("current/volumes/uploads/z-second"));
+        text.unwrap_or_default().trim().parse().unwrap_or(0)
+    }
+
+    /// Waits until it has counted further than this, which it must.
+    #[track_caller]
+    pub fn await_count(&self, before: i64) {
+        for _ in 0..60_000 {
+            if self.count() > before {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        panic!("it does not count");
+    }
+
+    /// The process that counts, or `idle`, which does nothing.
+    pub fn process(&self, name: &str) -> i32 {
+        text(self.folder.join(format!("{name}.pid"))).trim().parse().unwrap()
+    }
+
+    pub fn state(&self, name: &str) -> char {
+        state_of(self.process(name))
+    }
+
+    pub fn pause(&self, name: &str) {
+        kill_process(Pid::from_raw(self.process(name)).unwrap(), Signal::STOP).unwrap();
+        self.await_state(name, 'T');
+    }
+
+    #[track_caller]
+    pub fn await_state(&self, name: &str, state: char) {
+        for _ in 0..60_000 {
+            if self.state(name) == state {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        panic!("{name} is in state {} and not {state}", self.state(name));
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        let _ = kill_process_group(Pid::from_child(&self.shell), Signal::KILL);
+        let _ = self.shell.wait();
+    }
+}
+
+/// What the kernel says of a process: `T` if it is stopped.
+fn state_of(pid: i32) -> char {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    text[text.rfind(')').unwrap() + 2..].chars().next().unwrap()
 }
 
 /// How many rows a table of a restored database has.

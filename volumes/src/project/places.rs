@@ -59,8 +59,22 @@ pub fn require_fixed_places(project: &Project) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Warnings of what stands among the project's volumes and is none, for a state that is saved: nothing here fails it.
+pub fn left_out(project: &Project) -> Vec<String> {
+    let told = |path: &PathBuf| {
+        let path = path.display();
+        format!("{path} belongs to no volume, and is not saved: write a table for it into the project file")
+    };
+    match forgotten(project) {
+        Ok(paths) => paths.iter().map(told).collect(),
+        Err(failure) => {
+            vec![format!("whether something belongs to no volume is not known: {}", failure.message)]
+        }
+    }
+}
+
 /// What stands among the project's volumes, and is none.
-pub fn forgotten(project: &Project) -> Result<Vec<PathBuf>, Failure> {
+fn forgotten(project: &Project) -> Result<Vec<PathBuf>, Failure> {
     let folder = project.state.join(VOLUMES);
     if !folder.exists() {
         return Ok(Vec::new());

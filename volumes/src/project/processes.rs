@@ -1,6 +1,16 @@
-//! `processes` reads what the kernel says of processes.
+//! `processes` reads what the kernel says of processes, and signals them.
 
-use std::{fs, path::Path};
+use std::{
+    collections::{HashMap, HashSet},
+    fs,
+    path::Path,
+};
+
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, kill_process},
+};
+use serde::{Deserialize, Serialize};
 
 /// In the flags of a process: it is a part of the kernel.
 const KERNEL_THREAD: u32 = 0x0020_0000;
@@ -44,6 +54,75 @@ impl Stat {
     pub fn is_kernel_thread(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
     }
+}
+
+/// A process; a number alone could be another's later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// The number.
+    pub pid: i32,
+    /// When it began, in the kernel's ticks.
+    pub began: u64,
+}
+
+impl Process {
+    /// Whether it has not ended; one that nobody has waited for yet is there.
+    pub fn is_there(self) -> bool {
+        Stat::of(self.pid).is_some_and(|stat| stat.began == self.began)
+    }
+
+    /// Whether none of its threads runs. One that has ended is at rest.
+    pub fn is_at_rest(self) -> bool {
+        let threads = Path::new("/proc").join(self.pid.to_string()).join("task");
+        let is_at_rest = |folder: &Path| Stat::read(folder).is_none_or(|stat| "TtZXx".contains(stat.state));
+        !self.is_there()
+            || fs::read_dir(threads).into_iter().flatten().flatten().all(|thread| is_at_rest(&thread.path()))
+    }
+
+    /// Sends it a signal. One that has ended gets none.
+    pub fn signal(self, signal: Signal) -> Result<(), String> {
+        if !self.is_there() {
+            return Ok(());
+        }
+        let pid = Pid::from_raw(self.pid).ok_or("it has no number")?;
+        match kill_process(pid, signal) {
+            Err(Errno::SRCH) => Ok(()),
+            sent => sent.map_err(|error| format!("process {}: {error}", self.pid)),
+        }
+    }
+}
+
+/// The processes that run and descend from one: of each line of descent the first. What descends from these is looked for
+/// when they are at rest and begin no other.
+pub fn running_below(first: Process) -> Vec<Process> {
+    if !first.is_there() {
+        return Vec::new();
+    }
+    let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
+    for (parent, child) in all() {
+        children.entry(parent).or_default().push(child);
+    }
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    // The table is no moment's: a number in it may be that of one which has ended and of its successor.
+    let (mut seen, mut left, mut running) = (HashSet::from([first.pid, own]), vec![first.pid], Vec::new());
+    while let Some(pid) = left.pop() {
+        for child in children.get(&pid).into_iter().flatten() {
+            match seen.insert(child.pid) {
+                true if child.is_at_rest() => left.push(child.pid),
+                true => running.push(*child),
+                false => {}
+            }
+        }
+    }
+    running
+}
+
+/// All processes, each with the number of the one that it is a child of.
+fn all() -> Vec<(i32, Process)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let read = |pid| Stat::of(pid).map(|stat| (stat.parent, Process { pid, began: stat.began }));
+    numbers.filter_map(read).collect()
 }
 
 /// Whether a process is this one, or one that it descends from.

@@ -358,8 +358,13 @@ impl Job<'_> {
         }
         note.write()?;
         let began = Instant::now();
-        for service in &note.pending.resting {
-            service.pause().await?;
+        for number in 0..note.pending.resting.len() {
+            let mut service = note.pending.resting[number].clone();
+            let noted = |service: &service::Resting| {
+                note.pending.resting[number] = service.clone();
+                note.write()
+            };
+            service.pause(noted).await?;
         }
         // Each has a note of its own.
         let containers = containers::rest(self.engine, self.project, &named, self.request.wait).await?;
@@ -427,7 +432,7 @@ impl Job<'_> {
             }
             Keep::All => Vec::new(),
         };
-        warnings.extend(forgotten(project));
+        warnings.extend(places::left_out(project));
         warnings.iter().for_each(|warning| engine.warn(warning));
         Ok(SaveOutcome {
             tenant_id: project.name.tenant.clone(),
@@ -444,20 +449,6 @@ impl Job<'_> {
             elapsed_ms: 0,
             elapsed: Duration::ZERO,
         })
-    }
-}
-
-/// What stands among the volumes and is none. The state is saved by now, so nothing here fails the save.
-fn forgotten(project: &Project) -> Vec<String> {
-    let told = |path: &PathBuf| {
-        let path = path.display();
-        format!("{path} belongs to no volume, and is not saved: write a table for it into the project file")
-    };
-    match places::forgotten(project) {
-        Ok(paths) => paths.iter().map(told).collect(),
-        Err(failure) => {
-            vec![format!("whether something belongs to no volume is not known: {}", failure.message)]
-        }
     }
 }
 

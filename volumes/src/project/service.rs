@@ -1,4 +1,7 @@
 //! `service` brings services to rest that are processes, and lets them go on as they were found.
+//!
+//! A server's work is often done by its children, so all processes rest that descend from that of the service. Those above
+//! come to rest first: from then on they begin no others, and do not see that their children rest. Those below go on first.
 
 use std::{
     fs,
@@ -7,15 +10,18 @@ use std::{
 };
 
 use engine::failure::Failure;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use store::{ErrorKind, error::IoContext};
 
-use super::processes::{Stat, is_above};
+use super::processes::{Process, Stat, is_above, running_below};
 
 /// How long a process may take to stand still.
 const STANDSTILL: Duration = Duration::from_secs(10);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How often processes are looked for that descend from a service and run: so often as one descends from another, and
+/// some more.
+const MOST_ROUNDS: u32 = 200;
 
 /// A service that rests, or did so already.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +32,9 @@ pub struct Resting {
     pub found: Found,
     /// What stands behind it.
     pub what: Handle,
+    /// The processes that descend from it and ran when they were found, those above first.
+    #[serde(default)]
+    pub with: Vec<Process>,
 }
 
 /// How a service was found.
@@ -74,47 +83,81 @@ pub fn find(name: &str, pid_file: &Path) -> Result<Resting, Failure> {
         return Err(Failure::usage(message).hint("remove the file if the service has ended"));
     }
     let found = match state {
-        'T' | 't' => Found::Paused,
+        // Other threads may go on when the first has ended.
+        _ if !(Process { pid, began }).is_at_rest() => Found::Running,
         'Z' | 'X' => Found::Stopped,
-        _ => Found::Running,
+        _ => Found::Paused,
     };
-    Ok(Resting { service: name.to_owned(), found, what: Handle::Process { pid, began } })
+    let what = Handle::Process { pid, began };
+    Ok(Resting { service: name.to_owned(), found, what, with: Vec::new() })
 }
 
 fn gone(name: &str) -> Resting {
     let what = Handle::Process { pid: 0, began: 0 };
-    Resting { service: name.to_owned(), found: Found::Stopped, what }
+    Resting { service: name.to_owned(), found: Found::Stopped, what, with: Vec::new() }
 }
 
 impl Resting {
-    /// Brings it to rest if it runs.
-    #[crate::boxed]
-    pub async fn pause(&self) -> Result<(), Failure> {
-        let Handle::Process { pid, began } = self.what;
-        if self.found != Found::Running {
-            return Ok(());
+    /// Brings to rest what runs of it. `noted` writes down what that is before it is stopped.
+    pub async fn pause(
+        &mut self,
+        mut noted: impl FnMut(&Self) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let first = self.first();
+        if self.found == Found::Running {
+            self.stop(&[first]).await?;
         }
-        signal(pid, began, Signal::STOP).map_err(|problem| self.failure("paused", &problem))?;
-        let since = Instant::now();
-        loop {
-            match stat(pid).filter(|(_, other)| *other == began) {
-                Some(('T' | 't' | 'Z' | 'X', _)) | None => return Ok(()),
-                Some(_) if since.elapsed() > STANDSTILL => {
-                    return Err(self.failure("paused", "it does not stand still"));
-                }
-                Some(_) => tokio::time::sleep(LOOK_EVERY).await,
+        for _ in 0..MOST_ROUNDS {
+            let running = running_below(first);
+            if running.is_empty() {
+                return Ok(());
             }
+            for process in &running {
+                if !self.with.contains(process) {
+                    self.with.push(*process);
+                }
+            }
+            noted(self)?;
+            self.stop(&running).await?;
         }
+        Err(self.failure("paused", "somebody lets its processes go on again and again"))
     }
 
-    /// Lets it go on if it ran when it was found. One that has ended meanwhile is left alone.
+    /// Stops processes, and waits until they stand still.
+    async fn stop(&self, processes: &[Process]) -> Result<(), Failure> {
+        for process in processes {
+            process.signal(Signal::STOP).map_err(|problem| self.failure("paused", &problem))?;
+        }
+        let since = Instant::now();
+        for process in processes {
+            while !process.is_at_rest() {
+                if since.elapsed() > STANDSTILL {
+                    let problem = format!("process {} does not stand still", process.pid);
+                    return Err(self.failure("paused", &problem));
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets all go on that ran when it was found. What has ended meanwhile is left alone.
     #[crate::boxed]
     pub async fn resume(&self) -> Result<(), Failure> {
-        let Handle::Process { pid, began } = self.what;
-        if self.found != Found::Running || stat(pid).is_none_or(|(_, other)| other != began) {
-            return Ok(());
+        let first = (self.found == Found::Running).then(|| self.first());
+        let mut failed = None;
+        for process in self.with.iter().rev().copied().chain(first) {
+            if let Err(problem) = process.signal(Signal::CONT) {
+                failed = failed.or(Some(problem));
+            }
         }
-        signal(pid, began, Signal::CONT).map_err(|problem| self.failure("resumed", &problem))
+        failed.map_or(Ok(()), |problem| Err(self.failure("resumed", &problem)))
+    }
+
+    /// The process that the service named.
+    fn first(&self) -> Process {
+        let Handle::Process { pid, began } = self.what;
+        Process { pid, began }
     }
 
     fn failure(&self, what: &str, problem: &str) -> Failure {
@@ -122,19 +165,6 @@ impl Resting {
         Failure::new(ErrorKind::Io, message)
             .hint("signals reach processes of the same user; root reaches all")
     }
-}
-
-fn signal(pid: i32, began: u64, signal: Signal) -> Result<(), String> {
-    if stat(pid).is_none_or(|(_, other)| other != began) {
-        return Ok(());
-    }
-    let pid = Pid::from_raw(pid).ok_or("it has no number")?;
-    kill_process(pid, signal).map_err(|error| error.to_string())
-}
-
-/// The state of a process, and when it began.
-fn stat(pid: i32) -> Option<(char, u64)> {
-    Stat::of(pid).map(|stat| (stat.state, stat.began))
 }
 
 #[cfg(test)]
@@ -152,6 +182,10 @@ mod tests {
         }
     }
 
+    fn state(pid: i32) -> char {
+        Stat::of(pid).unwrap().state
+    }
+
     fn service(folder: &Path, text: &str) -> std::path::PathBuf {
         let pid_file = folder.join("pid");
         fs::write(&pid_file, text).unwrap();
@@ -164,19 +198,74 @@ mod tests {
         let sleeper = Sleeper(Command::new("sleep").arg("60").spawn().unwrap());
         let pid = i32::try_from(sleeper.0.id()).unwrap();
         let service = service(folder.path(), &format!("{pid}\n"));
-        let resting = find("web", &service).unwrap();
+        let mut resting = find("web", &service).unwrap();
         assert_eq!(resting.found, Found::Running);
-        resting.pause().await.unwrap();
-        assert_eq!(stat(pid).unwrap().0, 'T');
-        let paused = find("web", &service).unwrap();
+        resting.pause(|_| Ok(())).await.unwrap();
+        assert_eq!(state(pid), 'T');
+        let mut paused = find("web", &service).unwrap();
         assert_eq!(paused.found, Found::Paused);
-        paused.pause().await.unwrap();
+        paused.pause(|_| Ok(())).await.unwrap();
         paused.resume().await.unwrap();
-        assert_eq!(stat(pid).unwrap().0, 'T', "one that was paused stays so");
+        assert_eq!(state(pid), 'T', "one that was paused stays so");
         resting.resume().await.unwrap();
-        while stat(pid).unwrap().0 == 'T' {
+        while state(pid) == 'T' {
             tokio::time::sleep(LOOK_EVERY).await;
         }
+    }
+
+    /// A shell that has started `sleep` twice, in a shell of its own the second time; the numbers of these three.
+    async fn family(folder: &Path) -> (Sleeper, [i32; 3]) {
+        let script = "sleep 60 & echo $! > one; \
+            sh -c 'sleep 60 & echo $! > three; echo $$ > two; wait' & wait";
+        let sleeper = Sleeper(Command::new("sh").args(["-c", script]).current_dir(folder).spawn().unwrap());
+        let text = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+        // The last that is written.
+        while !text("two").ends_with('\n') {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        let found = ["one", "two", "three"].map(|name| text(name).trim().parse().unwrap());
+        (sleeper, found)
+    }
+
+    #[tokio::test]
+    async fn all_that_descends_from_a_service_rests_but_for_what_rested_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let (shell, [one, two, three]) = family(folder.path()).await;
+        let pid = i32::try_from(shell.0.id()).unwrap();
+        let stopped = Process { pid: one, began: Stat::of(one).unwrap().began };
+        stopped.signal(Signal::STOP).unwrap();
+        while !stopped.is_at_rest() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        let mut resting = find("web", &service(folder.path(), &pid.to_string())).unwrap();
+        let mut noted = Vec::new();
+        let note = |resting: &Resting| {
+            // Each is written down while it runs yet.
+            assert!(resting.with.last().is_some_and(|last| !last.is_at_rest()));
+            noted.push(resting.with.iter().map(|process| process.pid).collect::<Vec<_>>());
+            Ok(())
+        };
+        resting.pause(note).await.unwrap();
+        assert_eq!(noted, [vec![two], vec![two, three]]);
+        assert_eq!([pid, one, two, three].map(state), ['T'; 4]);
+        // As one reads it who finds the note later.
+        let text = serde_json::to_string(&resting).unwrap();
+        let read: Resting = serde_json::from_str(&text).unwrap();
+        read.resume().await.unwrap();
+        while [pid, two, three].map(state).contains(&'T') {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        assert_eq!(state(one), 'T');
+        for process in [one, two, three] {
+            let _ = Process { pid: process, began: Stat::of(process).unwrap().began }.signal(Signal::KILL);
+        }
+    }
+
+    #[test]
+    fn a_note_of_an_older_pstore_is_read() {
+        let text = r#"{"service":"web","found":"running","what":{"process":{"pid":42,"began":7}}}"#;
+        let resting: Resting = serde_json::from_str(text).unwrap();
+        assert_eq!((resting.first(), resting.with.len()), (Process { pid: 42, began: 7 }, 0));
     }
 
     #[test]
@@ -191,9 +280,9 @@ mod tests {
     #[tokio::test]
     async fn one_that_has_ended_and_one_with_another_number_are_left_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let absent = find("web", &folder.path().join("absent")).unwrap();
+        let mut absent = find("web", &folder.path().join("absent")).unwrap();
         assert_eq!(absent.found, Found::Stopped);
-        absent.pause().await.unwrap();
+        absent.pause(|_| Ok(())).await.unwrap();
         absent.resume().await.unwrap();
         for odd in ["one", "0", "1", "-1", ""] {
             find("web", &service(folder.path(), odd)).unwrap_err();
@@ -201,8 +290,9 @@ mod tests {
         let sleeper = Sleeper(Command::new("sleep").arg("60").spawn().unwrap());
         let pid = i32::try_from(sleeper.0.id()).unwrap();
         let what = Handle::Process { pid, began: 1 };
-        let another = Resting { service: "web".to_owned(), found: Found::Running, what };
-        another.pause().await.unwrap();
-        assert_ne!(stat(pid).unwrap().0, 'T', "its number is another's");
+        let mut another =
+            Resting { service: "web".to_owned(), found: Found::Running, what, with: Vec::new() };
+        another.pause(|_| Ok(())).await.unwrap();
+        assert_ne!(state(pid), 'T', "its number is another's");
     }
 }
