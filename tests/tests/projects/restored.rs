@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use tests::binary::{Host, assert_says};
 
 use crate::shop::{ALL, Shop, rows, text};
@@ -18,7 +19,7 @@ fn a_restore_in_place_brings_everything_back_and_saves_what_was_there() {
     // A log beside the database belongs to the rows of now.
     let database = shop.database("wal");
     database.execute_batch("INSERT INTO a VALUES (2); INSERT INTO a VALUES (3)").unwrap();
-    std::mem::forget(database);
+    shop.leave(database);
     fs::write(shop.path("current/files/readme"), "two").unwrap();
     fs::write(shop.path("current/volumes/uploads/later"), "later").unwrap();
     let restored = shop.host.succeed(shop.words("restore", "", &[]));
@@ -42,7 +43,7 @@ fn a_restore_of_listed_databases_leaves_their_neighbours() {
     shop.save(&[]);
     let database = shop.database("wal");
     database.execute_batch("INSERT INTO a VALUES (1)").unwrap();
-    std::mem::forget(database);
+    shop.leave(database);
     fs::write(shop.path("current/volumes/db/other"), "other").unwrap();
     shop.host.succeed(shop.words("restore", "", &[]));
     assert_eq!(rows(&shop.database_path(), "a"), 0);
@@ -62,6 +63,45 @@ fn nothing_is_restored_below_a_service_that_runs() {
     assert_eq!(shop.states().len(), 1);
     assert_eq!(text(shop.restore_to("", "out").join("files/readme")), "one");
     drop(web);
+    shop.assert_tidy();
+}
+
+/// The project file names no service, and the app runs.
+#[test]
+fn nothing_is_restored_below_a_program_that_has_its_files_open() {
+    let shop =
+        Shop::new("[volumes.db]\nconsistency = \"sqlite\"\n\n[volumes.uploads]\nconsistency = \"generic\"\n");
+    shop.save(&[]);
+    fs::write(shop.path("current/files/readme"), "two").unwrap();
+    for name in ["current/volumes/db/app.db", "current/volumes/uploads/photo", "current/files/readme"] {
+        let opener = shop.opener(name);
+        let error = shop.host.fail(32, shop.words("restore", "", &[]));
+        assert_says(&error, &format!("process {} (sleep) has ", opener.id()));
+        assert_says(&error, &format!("{name} open"));
+        assert_eq!(text(shop.path("current/files/readme")), "two");
+        assert_eq!(shop.states().len(), 1, "nothing was saved for it");
+    }
+    shop.host.succeed(shop.words("restore", "", &[]));
+    assert_eq!(text(shop.path("current/files/readme")), "one");
+    shop.assert_tidy();
+}
+
+#[test]
+fn a_program_that_opens_a_database_while_its_state_is_written_is_met_before_it_is_replaced() {
+    let tables = "[volumes.db]\nconsistency = \"sqlite\"\n";
+    let shop = Shop::new(tables);
+    shop.save(&[]);
+    fs::write(shop.path("current/files/readme"), "two").unwrap();
+    // It runs when the state of now is saved, after the first look.
+    let hook = "sleep 600 9<>current/volumes/db/app.db & echo $! > opener.pid";
+    shop.say(&format!("{tables}\n[[hooks.post_save]]\nshell = \"{hook}\"\n"));
+    let ended = shop.host.run(shop.words("restore", "", &[]));
+    let opener = text(shop.path("opener.pid")).trim().parse().unwrap();
+    kill_process(Pid::from_raw(opener).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(ended.code, Some(32), "{ended:#?}");
+    assert_says(&ended.document["error"], &format!("process {opener} ("));
+    assert_eq!(text(shop.path("current/files/readme")), "two");
+    shop.say(tables);
     shop.assert_tidy();
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::Connection;
+use rusqlite::{Connection, config::DbConfig};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -80,6 +80,13 @@ impl Shop {
         database
     }
 
+    /// Closes a database as a process does that is killed: its log stays beside it.
+    pub fn leave(&self, database: Connection) {
+        database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+        drop(database);
+        assert!(self.path("current/volumes/db/app.db-wal").exists());
+    }
+
     /// The arguments of `pstore project VERB FILE[@REF]`.
     pub fn words(&self, verb: &str, reference: &str, more: &[&str]) -> Vec<String> {
         let file = format!("{}{reference}", self.file().display());
@@ -127,6 +134,17 @@ impl Shop {
         self.host.verify("acme/shop", &[]);
     }
 
+    /// A program that has a file of the project open.
+    pub fn opener(&self, name: &str) -> Web {
+        let script = format!("exec 9<>{}; exec sleep 600", self.path(name).display());
+        let child = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+        let opened = format!("/proc/{}/fd/9", child.id());
+        while fs::symlink_metadata(&opened).is_err() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        Web(child)
+    }
+
     /// Starts the service as a shell whose child counts in two files of the volume, in one after the other. Between these
     /// lie so many others that a copy meets many counts, if there are any meanwhile.
     pub fn counting(&self) -> Counting {
@@ -158,6 +176,10 @@ impl Shop {
 pub struct Web(Child);
 
 impl Web {
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// What the kernel says of it: `T` if it is stopped.
     pub fn state(&self) -> char {
         state_of(i32::try_from(self.0.id()).unwrap())

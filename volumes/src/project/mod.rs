@@ -14,6 +14,7 @@ pub mod list;
 pub mod metadata;
 mod mounted;
 pub mod note;
+mod open_files;
 pub mod opened;
 pub mod places;
 mod plan;

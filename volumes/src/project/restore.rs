@@ -27,12 +27,17 @@ use super::{
     file::{Project, Service},
     metadata::{Metadata, PostgresDump},
     mounted,
+    open_files::Watched,
     opened::{self, Saved},
     plan, postgres, recover, save,
     service::{self, Found},
     swap,
     volume::{Postgres, VolumeKind, has_password},
 };
+
+/// How often to look whether somebody has a file open: one that is beginning or ending may have it for a moment.
+const LOOKS: u32 = 10;
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Restores a saved state.
 #[derive(Clone, Debug)]
@@ -227,7 +232,7 @@ async fn replaced(
     for (what, place) in plan::places(project, &saved.metadata) {
         mounted::require_movable(&what, &place)?;
     }
-    require_ended(project).await?;
+    require_unused(project, &saved.metadata).await?;
     let before = save::before_restore(engine, project, locked, &request.actor).await?;
     let nonce = Nonce::from_bytes(id::random()).to_string();
     let staging = plan::beside_of(&project.state, "restore", &nonce);
@@ -244,7 +249,7 @@ async fn replaced(
     locked.note.pending.replaced = blocking(move || plan::near(swaps)).await?;
     locked.note.write()?;
     // Somebody may have started meanwhile.
-    require_ended(project).await?;
+    require_unused(project, &saved.metadata).await?;
     swap::forward(&mut locked.note)?;
     outcome.replaced = names;
     outcome.warnings.extend(warnings);
@@ -300,6 +305,30 @@ async fn restore_databases(
         restored.push(name.to_owned());
     }
     Ok(restored)
+}
+
+/// Whoever uses the files of before would go on with them.
+async fn require_unused(project: &Project, metadata: &Metadata) -> Result<(), Failure> {
+    require_ended(project).await?;
+    let (project, metadata) = (project.clone(), metadata.clone());
+    let watched = Arc::new(blocking(move || Watched::of(&project, &metadata)).await?);
+    let mut looks = 1;
+    loop {
+        let looking = Arc::clone(&watched);
+        let Some(holder) = blocking(move || Ok(looking.holder())).await? else { return Ok(()) };
+        if looks == LOOKS {
+            let message = format!(
+                "process {} ({}) has {} open, and would go on with the files of before",
+                holder.pid,
+                holder.command,
+                holder.path.display()
+            );
+            return Err(Failure::new(ErrorKind::InUse, message)
+                .hint("end it and run this again; or --to DIR restores to another folder"));
+        }
+        looks += 1;
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
 }
 
 /// A service that runs would go on with the files that it has open.
