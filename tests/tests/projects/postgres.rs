@@ -10,6 +10,7 @@ use std::{
     thread,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use tests::{binary::assert_says, postgres::Postgres};
 
 use crate::{load::rounds, shop::Shop};
@@ -149,4 +150,56 @@ fn a_restore_that_fails_leaves_no_database_behind() {
     let error =
         shop.host.fail(2, shop.words("restore", "", &["--to", "x", "--into", "uploads=postgresql:///x"]));
     assert_says(&error, "is no volume with databases of Postgres");
+}
+
+#[test]
+fn a_restore_that_fails_at_its_second_volume_leaves_nothing_of_the_first() {
+    let (first, second) = (server(), Postgres::start());
+    let volume = |name: &str, database: &str| {
+        project(&first, &format!("[\"{database}\"]"))
+            .replace("[volumes.orders]", &format!("[volumes.{name}]"))
+            + "globals = false\n"
+    };
+    let shop = Shop::new(&format!("{}{}", volume("books", "audit"), volume("orders", "shop")));
+    shop.save(&[]);
+    let into = ["books", "orders"].map(|name| format!("{name}={}", second.url()));
+    let target = shop.path("out");
+    let words = ["--to", target.to_str().unwrap(), "--into", &into[0], "--into", &into[1]];
+    let error = shop.host.fail(42, shop.words("restore", "", &words));
+    assert_says(&error, "role \"clerk\" does not exist");
+    let left = "SELECT count(*) FROM pg_database WHERE datname IN ('shop', 'audit')";
+    assert_eq!(second.sql("postgres", left), "0");
+    // A second try is not refused for what the first has left.
+    second.sql("postgres", "CREATE ROLE clerk");
+    shop.host.succeed(shop.words("restore", "", &[&words[..], &["--force"]].concat()));
+    assert_eq!(second.sql("postgres", left), "2");
+}
+
+#[test]
+fn a_restore_in_place_that_is_refused_late_leaves_no_database_behind() {
+    let (first, second) = (server(), Postgres::start());
+    let tables =
+        format!("{}\n[volumes.uploads]\nconsistency = \"generic\"\n", project(&first, "[\"audit\"]"));
+    let shop = Shop::new(&tables);
+    shop.save(&[]);
+    // It opens a file after the first look, when the state of now is saved.
+    let hook = "sleep 600 9<>current/volumes/uploads/photo & echo $! > opener.pid";
+    shop.say(&format!("{tables}\n[[hooks.post_save]]\nshell = \"{hook}\"\n"));
+    let into = format!("orders={}", second.url());
+    let ended = shop.host.run(shop.words("restore", "", &["--into", &into]));
+    let opener = std::fs::read_to_string(shop.path("opener.pid")).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(opener).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(ended.code, Some(32), "{ended:#?}");
+    let left = "SELECT count(*) FROM pg_database WHERE datname = 'audit'";
+    assert_eq!(second.sql("postgres", left), "0");
+    shop.say(&tables);
+    let restored = shop.host.succeed(shop.words("restore", "@latest~1", &["--into", &into]));
+    assert_eq!(restored["databases"], serde_json::json!(["orders"]));
+    assert_eq!(second.sql("postgres", left), "1");
+    // What is there is refused before the state of now is saved.
+    let states = shop.states().len();
+    let error = shop.host.fail(5, shop.words("restore", "", &["--into", &into]));
+    assert_says(&error, "the database audit of the server is there, and not empty");
+    assert_eq!(shop.states().len(), states);
+    shop.assert_tidy();
 }

@@ -20,6 +20,7 @@ pub mod places;
 mod plan;
 pub mod postgres;
 pub mod postgres_client;
+mod postgres_restore;
 mod processes;
 pub mod program;
 mod reader;

@@ -29,7 +29,9 @@ use super::{
     mounted,
     open_files::Watched,
     opened::{self, Saved},
-    plan, postgres, recover, save,
+    plan,
+    postgres_restore::{self, Filled},
+    recover, save,
     service::{self, Found},
     swap,
     volume::{Postgres, VolumeKind, has_password},
@@ -127,10 +129,11 @@ async fn beside(
     engine.location.keep_apart(to)?;
     let tenant = engine.tenant(&project.name.tenant).await?;
     let saved = opened::find(engine, &tenant, &project.name, request.reference.as_deref()).await?;
-    servers(&project, &saved.metadata, request)?;
+    require_room(&project, &saved.metadata, request).await?;
     let report = written(engine, &tenant, &saved, to, request).await?;
-    let databases = restore_databases(&project, &saved.metadata, to, request).await?;
+    restore_databases(engine, &project, &saved.metadata, to, request).await?;
     let target = Some(to.display().to_string());
+    let databases = names_of(request);
     Ok(ProjectRestoreOutcome { target, databases, ..outcome(&project, &saved, &report) })
 }
 
@@ -228,7 +231,7 @@ async fn replaced(
 ) -> Result<ProjectRestoreOutcome, Failure> {
     // Before a state is saved: it would count for @latest~1.
     let saved = opened::find(engine, &locked.tenant, &project.name, request.reference.as_deref()).await?;
-    servers(project, &saved.metadata, request)?;
+    require_room(project, &saved.metadata, request).await?;
     for (what, place) in plan::places(project, &saved.metadata) {
         mounted::require_movable(&what, &place)?;
     }
@@ -241,7 +244,7 @@ async fn replaced(
     let writing = written(engine, &locked.tenant, &saved, &staging, request);
     let report = save::whole(engine, &locked.renewer, writing).await?;
     let mut outcome = outcome(project, &saved, &report);
-    outcome.databases = restore_databases(project, &saved.metadata, &staging, request).await?;
+    outcome.databases = names_of(request);
     let (swaps, names, warnings) =
         plan::swaps(project, &saved.metadata, &staging, &nonce, &outcome.databases);
     locked.note.pending.replaced = swaps.clone();
@@ -250,7 +253,17 @@ async fn replaced(
     locked.note.write()?;
     // Somebody may have started meanwhile.
     require_unused(project, &saved.metadata).await?;
-    swap::forward(&mut locked.note)?;
+    let filled = restore_databases(engine, project, &saved.metadata, &staging, request).await?;
+    let moving = async {
+        if !filled.is_empty() {
+            require_unused(project, &saved.metadata).await?;
+        }
+        swap::forward(&mut locked.note)
+    };
+    if let Err(failure) = moving.await {
+        take_back(engine, filled).await;
+        return Err(failure);
+    }
     outcome.replaced = names;
     outcome.warnings.extend(warnings);
     outcome.saved_before = Some(before.snapshot.snapshot_id);
@@ -292,19 +305,50 @@ fn servers<'a>(
     request.into.iter().map(one).collect()
 }
 
-/// Restores databases from the dumps in a folder; the names of their volumes.
+/// The volumes whose databases are restored into a server.
+fn names_of(request: &RestoreRequest) -> Vec<String> {
+    request.into.iter().map(|(name, _)| name.clone()).collect()
+}
+
+/// Refuses what a server has in the place of a database, before anything is written.
+async fn require_room(
+    project: &Project,
+    metadata: &Metadata,
+    request: &RestoreRequest,
+) -> Result<(), Failure> {
+    for (_, server, url, dumps) in servers(project, metadata, request)? {
+        postgres_restore::require_room(project, (server, url), dumps).await?;
+    }
+    Ok(())
+}
+
+/// Restores databases from the dumps in a folder: those of all volumes, or none.
 async fn restore_databases(
+    engine: &Engine,
     project: &Project,
     metadata: &Metadata,
     folder: &Path,
     request: &RestoreRequest,
-) -> Result<Vec<String>, Failure> {
-    let mut restored = Vec::new();
+) -> Result<Vec<Filled>, Failure> {
+    let mut filled = Vec::new();
     for (name, server, url, dumps) in servers(project, metadata, request)? {
-        postgres::restore(project, (server, url), &folder.join(VOLUMES).join(name), dumps).await?;
-        restored.push(name.to_owned());
+        let dumped = folder.join(VOLUMES).join(name);
+        match postgres_restore::restore(engine, project, (server, url), &dumped, dumps).await {
+            Ok(one) => filled.push(one),
+            Err(failure) => {
+                take_back(engine, filled).await;
+                return Err(failure);
+            }
+        }
     }
-    Ok(restored)
+    Ok(filled)
+}
+
+/// Drops the databases of a restore that has failed.
+async fn take_back(engine: &Engine, filled: Vec<Filled>) {
+    for one in filled.into_iter().rev() {
+        one.take_back(engine).await;
+    }
 }
 
 /// Whoever uses the files of before would go on with them.

@@ -21,7 +21,10 @@ pub fn forward(note: &mut Note) -> Result<(), Failure> {
         move_in(replaced)?;
     }
     note.pending.is_replaced = true;
-    note.write()
+    let written = note.write();
+    // Whoever fails here moves everything back.
+    note.pending.is_replaced = written.is_ok();
+    written
 }
 
 /// Ends what a swap has begun: back if it was not complete, else what was there before goes.
