@@ -203,3 +203,27 @@ fn a_restore_in_place_that_is_refused_late_leaves_no_database_behind() {
     assert_eq!(shop.states().len(), states);
     shop.assert_tidy();
 }
+
+#[test]
+fn a_database_comes_back_with_its_owner_its_encoding_and_its_locale() {
+    let (first, second) = (server(), Postgres::start());
+    first.sql(
+        "postgres",
+        "CREATE DATABASE old OWNER clerk TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'",
+    );
+    first.sql("old", "CREATE TABLE t(s text); INSERT INTO t VALUES ('caf' || chr(233))");
+    let shop = Shop::new(&project(&first, "[\"old\"]"));
+    let saved = shop.save(&[]);
+    let dump = &saved["snapshot"]["volumeManifests"]["orders"]["postgres"][0];
+    let told = ["owner", "encoding", "lcCollate", "lcCtype"].map(|field| dump[field].as_str().unwrap());
+    assert_eq!(told, ["clerk", "LATIN1", "C", "C"]);
+    let (target, into) = (shop.path("out"), format!("orders={}", second.url()));
+    let words = ["--to", target.to_str().unwrap(), "--into", &into];
+    shop.host.succeed(shop.words("restore", "", &words));
+    let properties = "SELECT pg_get_userbyid(datdba), pg_encoding_to_char(encoding), datcollate, datctype \
+         FROM pg_database WHERE datname = 'old'";
+    assert_eq!(second.sql("postgres", properties), "clerk|LATIN1|C|C");
+    assert_eq!(second.sql("old", "SELECT s = 'caf' || chr(233) FROM t"), "t");
+    // The app goes on where it was.
+    assert_eq!(second.sql("old", "SELECT has_schema_privilege('clerk', 'public', 'CREATE')"), "t");
+}

@@ -104,6 +104,22 @@ pub struct PostgresDump {
     pub server_version: String,
     /// The version of `pg_dump`.
     pub dumped_with: String,
+    /// The role that owns the database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub owner: Option<String>,
+    /// The encoding of the database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub encoding: Option<String>,
+    /// The locale by which the database sorts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub lc_collate: Option<String>,
+    /// The locale by which the database tells kinds of characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub lc_ctype: Option<String>,
     /// What is in the dump, by tables.
     pub tables: BTreeMap<String, TableContent>,
 }

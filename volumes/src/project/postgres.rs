@@ -97,15 +97,32 @@ pub async fn dump(project: &Project, server: &Postgres, to: &Path) -> Result<Vec
     for database in &server.databases {
         let path = path_of(database);
         dump_one(&client, database, &to.join(&path)).await?;
+        let [encoding, lc_collate, lc_ctype, owner] = properties(&client, database).await?;
         dumps.push(PostgresDump {
             database: database.clone(),
             tables: content(&client, &to.join(&path)).await?,
             path,
             server_version: server_version.clone(),
             dumped_with: dumped_with.clone(),
+            owner,
+            encoding,
+            lc_collate,
+            lc_ctype,
         });
     }
     Ok(dumps)
+}
+
+/// With what a database was created: its encoding, the locales by which it sorts and tells kinds of characters, and its owner.
+async fn properties(client: &Client, database: &str) -> Result<[Option<String>; 4], Failure> {
+    let sql = format!(
+        "SELECT pg_encoding_to_char(encoding), datcollate, datctype, pg_get_userbyid(datdba) \
+         FROM pg_database WHERE datname = '{database}'"
+    );
+    let told = client.ask(None, &sql).await?;
+    // The owner comes last: its name may have a bar.
+    let mut parts = told.splitn(4, '|');
+    Ok(std::array::from_fn(|_| parts.next().filter(|part| !part.is_empty()).map(ToOwned::to_owned)))
 }
 
 async fn dump_one(client: &Client, database: &str, to: &Path) -> Result<(), Failure> {

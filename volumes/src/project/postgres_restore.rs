@@ -113,12 +113,36 @@ async fn fill(
     folder: &Path,
 ) -> Result<(), Failure> {
     if is_absent {
-        let sql = format!("CREATE DATABASE \"{}\" TEMPLATE template0", dump.database);
-        filled.client.ask(None, &sql).await?;
+        let made = filled.client.ask(None, &creation(dump)?).await;
+        let hint = format!(
+            "`createdb {}` with an owner and a locale that the server has makes it empty; then restore again",
+            dump.database
+        );
+        made.map_err(|failure| failure.hint(hint))?;
     }
     let names = if is_absent { &mut filled.made } else { &mut filled.found };
     names.push(dump.database.clone());
     restore_one(&filled.client, dump, &folder.join(&dump.path)).await
+}
+
+/// The statement that creates a database as it was. An older state does not say how that was, and gets the server's way.
+fn creation(dump: &PostgresDump) -> Result<String, Failure> {
+    let mut sql = format!("CREATE DATABASE \"{}\" TEMPLATE template0", dump.database);
+    for (word, value) in
+        [("ENCODING", &dump.encoding), ("LC_COLLATE", &dump.lc_collate), ("LC_CTYPE", &dump.lc_ctype)]
+    {
+        let Some(value) = value else { continue };
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._@- ".contains(&byte);
+        if !value.bytes().all(is_plain) {
+            let message = format!("{value:?} is no {word} of the database {}", dump.database);
+            return Err(Failure::new(ErrorKind::Damaged, message));
+        }
+        sql.push_str(&format!(" {word} '{value}'"));
+    }
+    if let Some(owner) = &dump.owner {
+        sql.push_str(&format!(" OWNER \"{}\"", owner.replace('"', "\"\"")));
+    }
+    Ok(sql)
 }
 
 /// Refuses dumps that pstore does not write. Their names become part of SQL and of paths: a writer of a store must not command
@@ -189,14 +213,42 @@ fn differing(dump: &PostgresDump, problem: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
+    /// As an older pstore has written it.
     fn dump(database: &str, path: &str) -> PostgresDump {
-        let (database, path) = (database.to_owned(), path.to_owned());
-        let (server_version, dumped_with) = (String::new(), String::new());
-        PostgresDump { database, path, server_version, dumped_with, tables: BTreeMap::new() }
+        let text = serde_json::json!({
+            "database": database, "path": path, "serverVersion": "", "dumpedWith": "", "tables": {}
+        });
+        serde_json::from_value(text).unwrap()
+    }
+
+    #[test]
+    fn a_database_is_created_as_it_was_and_nothing_else_is_said_to_the_server() {
+        let older = dump("shop", "shop.pgdump");
+        assert_eq!(creation(&older).unwrap(), "CREATE DATABASE \"shop\" TEMPLATE template0");
+        let is = |text: &str| Some(text.to_owned());
+        let whole = PostgresDump {
+            owner: is("a \"clerk\"; x"),
+            encoding: is("LATIN1"),
+            lc_collate: is("de_DE.ISO8859-15@euro"),
+            lc_ctype: is("C"),
+            ..older
+        };
+        assert_eq!(
+            creation(&whole).unwrap(),
+            "CREATE DATABASE \"shop\" TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'de_DE.ISO8859-15@euro' \
+             LC_CTYPE 'C' OWNER \"a \"\"clerk\"\"; x\""
+        );
+        for odd in ["C'; DROP DATABASE orders; --", "C\\"] {
+            for hostile in [
+                PostgresDump { encoding: is(odd), ..whole.clone() },
+                PostgresDump { lc_collate: is(odd), ..whole.clone() },
+                PostgresDump { lc_ctype: is(odd), ..whole.clone() },
+            ] {
+                creation(&hostile).unwrap_err();
+            }
+        }
     }
 
     #[test]
