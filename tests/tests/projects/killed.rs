@@ -1,6 +1,8 @@
-//! These tests kill a save after each of its steps, and look at what the next command finds.
+//! These tests kill a save after each of its steps, and a restore at its moments, and look at what the next command finds.
 
-use std::{fs, os::unix::fs::MetadataExt};
+use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt};
+
+use tests::kill_at::{Moment, kill_at, moments, timed};
 
 use crate::shop::{ALL, Shop, text};
 
@@ -127,4 +129,68 @@ fn a_save_that_is_interrupted_lets_services_go_on_by_itself() {
     assert!(shop.states().is_empty());
     shop.save(&[]);
     shop.assert_tidy();
+}
+
+/// So many that a restore is met while it moves them.
+const VOLUMES: [&str; 10] = ["db", "uploads", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8"];
+
+/// A project that says one word everywhere.
+fn saying(word: &str) -> Shop {
+    let mut text = "[volumes.db]\nconsistency = \"sqlite\"\n".to_owned();
+    for name in &VOLUMES[1..] {
+        text.push_str(&format!("\n[volumes.{name}]\nconsistency = \"generic\"\n"));
+    }
+    let shop = Shop::new(&text);
+    for name in &VOLUMES[2..] {
+        fs::create_dir(shop.path(&format!("current/volumes/{name}"))).unwrap();
+    }
+    say(&shop, word);
+    shop
+}
+
+fn say(shop: &Shop, word: &str) {
+    fs::write(shop.path("current/files/readme"), word).unwrap();
+    for name in &VOLUMES[1..] {
+        fs::write(shop.path(&format!("current/volumes/{name}/word")), word).unwrap();
+    }
+    let rows = format!("DELETE FROM a; INSERT INTO a VALUES ('{word}')");
+    shop.database("wal").execute_batch(&rows).unwrap();
+}
+
+/// All words that it says.
+fn said(shop: &Shop) -> BTreeSet<String> {
+    let files = VOLUMES[1..].iter().map(|name| shop.path(&format!("current/volumes/{name}/word")));
+    let mut words: BTreeSet<String> = files.map(text).collect();
+    words.insert(text(shop.path("current/files/readme")));
+    words.insert(shop.database("wal").query_row("SELECT n FROM a", [], |row| row.get(0)).unwrap());
+    words
+}
+
+#[test]
+fn a_restore_in_place_that_is_killed_at_any_moment_replaces_all_or_nothing() {
+    let shop = saying("one");
+    let first = shop.save(&[])["snapshot"]["snapshotId"].as_str().unwrap().to_owned();
+    let words = shop.words("restore", &format!("@{first}"), &[]);
+    say(&shop, "two");
+    let usual = timed(|| drop(shop.host.succeed(&words)));
+    let [root, volumes] = ["", "current/volumes"].map(|name| shop.path(name));
+    let places = ["files", "volumes/uploads", "volumes/v1", "volumes/v4", "volumes/v8"]
+        .map(|name| shop.path(&format!("current/{name}")));
+    // When the state is written beside the project, when it is brought near, and while each place is replaced.
+    let met = [Moment::Entry(&root), Moment::Entry(&volumes)];
+    let moved = places.iter().map(|place| Moment::Change(place));
+    let all = moments(10, usual, 7).into_iter().chain(met).chain(moved);
+    for (round, moment) in all.enumerate() {
+        say(&shop, "two");
+        let ended = kill_at(|| shop.host.start(&words), moment);
+        // The first command of this project that comes after it.
+        shop.states();
+        let found = said(&shop);
+        assert_eq!(found.len(), 1, "round {round}, {moment:?}: {found:?}, {ended:#?}");
+        let is_restored = found.contains("one");
+        assert!(is_restored || ended.code != Some(0), "round {round}, {moment:?}: it told of success");
+        shop.assert_tidy();
+    }
+    shop.host.succeed(&words);
+    assert_eq!(said(&shop), BTreeSet::from(["one".to_owned()]));
 }
