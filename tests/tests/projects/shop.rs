@@ -128,7 +128,7 @@ impl Shop {
         let beside: Vec<_> = ["", "current", "current/volumes", "current/volumes/db"]
             .into_iter()
             .flat_map(|folder| fs::read_dir(self.path(folder)).unwrap().flatten())
-            .filter(|entry| entry.file_name().to_str().unwrap().starts_with(".pstore"))
+            .filter(|entry| entry.file_name().to_str().unwrap().contains(".pstore"))
             .collect();
         assert!(beside.is_empty(), "{beside:?}");
         self.host.verify("acme/shop", &[]);

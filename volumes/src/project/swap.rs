@@ -36,7 +36,24 @@ pub fn settle(note: &Note) -> Result<(), Error> {
         remove(&replaced.old)?;
         remove(&replaced.new)?;
     }
-    note.pending.staging.iter().try_for_each(|staging| remove(staging))
+    note.pending.staging.iter().try_for_each(|staging| {
+        remove_unfinished(staging)?;
+        remove(staging)
+    })
+}
+
+/// Removes what a restore of a snapshot writes beside its target until all is there. The name of the target is in that of
+/// what it writes, and no other target of this project had the same.
+fn remove_unfinished(staging: &Path) -> Result<(), Error> {
+    let (Some(folder), Some(name)) = (staging.parent(), staging.file_name()) else { return Ok(()) };
+    let begins = [&b"."[..], name.as_encoded_bytes(), b".pstore-"].concat();
+    for entry in fs::read_dir(folder).at("cannot read", folder)? {
+        let entry = entry.at("cannot read", folder)?;
+        if entry.file_name().as_encoded_bytes().starts_with(&begins) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn move_in(replaced: &Replaced) -> Result<(), Error> {
@@ -201,6 +218,19 @@ mod tests {
             move_back(&swap).unwrap();
             assert_eq!(read(&path("a")), "of the app", "complete: {is_complete}");
         }
+    }
+
+    #[test]
+    fn what_a_killed_restore_was_writing_beside_the_project_goes() {
+        let root = tempfile::tempdir().unwrap();
+        let staging = root.path().join(".pstore-restore-current-abc");
+        let unfinished = root.path().join("..pstore-restore-current-abc.pstore-0123456789abcdef");
+        let another = root.path().join("..pstore-restore-current-abd.pstore-0123456789abcdef");
+        for path in [&unfinished, &another] {
+            folder(&path.join("files"), "half");
+        }
+        remove_unfinished(&staging).unwrap();
+        assert!(!unfinished.exists() && another.exists());
     }
 
     #[test]
