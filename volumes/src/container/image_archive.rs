@@ -1,10 +1,11 @@
-//! `ImageArchive` finds what is in the file that `docker save` writes: the image's configuration and its layers.
+//! `ImageArchive` finds what is in the file that `docker save` writes: the image's configuration and its layers. Layers that
+//! the daemon keeps compressed are unpacked: equal parts of them are stored once only as the tar streams that they are.
 
 use std::{
     collections::HashMap,
     fs::File,
-    io::{self, BufReader, Read, Seek, SeekFrom},
-    path::Path,
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -12,6 +13,7 @@ use std::{
 };
 
 use engine::failure::Failure;
+use flate2::bufread::MultiGzDecoder;
 use serde::Deserialize;
 use store::{
     Error, ErrorKind,
@@ -38,7 +40,26 @@ pub(super) struct ImageArchive {
     /// The bytes of the configuration.
     pub config: Vec<u8>,
     /// The layers, the lowest first.
-    pub layers: Vec<Place>,
+    pub layers: Vec<Layer>,
+}
+
+/// Where the tar stream of a layer is.
+#[derive(Clone, Debug)]
+pub(super) enum Layer {
+    /// In the file that the daemon has sent.
+    Sent(Place),
+    /// In a file of its own, which has so many bytes: the daemon keeps it compressed.
+    Unpacked(PathBuf, u64),
+}
+
+impl Layer {
+    /// The bytes of the tar stream.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Sent(place) => place.len,
+            Self::Unpacked(_, len) => *len,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -55,7 +76,8 @@ enum Member {
 }
 
 impl ImageArchive {
-    pub fn open(path: &Path) -> Result<Self, Failure> {
+    /// Reads what is in the file. Layers are unpacked beside it, to no more than `most` bytes together.
+    pub fn open(path: &Path, most: u64) -> Result<Self, Failure> {
         let file = File::open(path).map_err(|error| Error::io("cannot read", path, error))?;
         let members = index(&file)?;
         let find = |name: &str| {
@@ -77,16 +99,85 @@ impl ImageArchive {
             return Err(bad(format!("it has {} images", listed.len())));
         };
         let config = read(find(&listed.config)?)?;
-        let layers = listed.layers.iter().map(|name| find(name)).collect::<Result<Vec<_>, Failure>>()?;
-        for place in &layers {
-            require_plain(&file, *place)?;
+        let (mut layers, mut room) = (Vec::new(), most);
+        for (number, name) in listed.layers.iter().enumerate() {
+            let place = find(name)?;
+            let Some(packed) = Compression::of(&file, place)? else {
+                layers.push(Layer::Sent(place));
+                continue;
+            };
+            let to = path.with_file_name(format!("unpacked-layer-{number}.tar"));
+            let len = unpack(packed.reader(content(&file, place)?)?, &to, room)?;
+            room -= len;
+            layers.push(Layer::Unpacked(to, len));
         }
         Ok(Self { config, layers, file })
     }
 
-    /// The bytes at a place.
-    pub fn content(&self, place: Place) -> Result<io::Take<BufReader<File>>, Failure> {
-        content(&self.file, place)
+    /// The tar stream of a layer.
+    pub fn content(&self, layer: &Layer) -> Result<Box<dyn Read>, Failure> {
+        match layer {
+            Layer::Sent(place) => Ok(Box::new(content(&self.file, *place)?)),
+            Layer::Unpacked(path, _) => {
+                let file = File::open(path).map_err(|error| Error::io("cannot read", path, error))?;
+                Ok(Box::new(BufReader::with_capacity(1 << 20, file)))
+            }
+        }
+    }
+}
+
+/// How a daemon keeps a layer small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compression {
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    /// By its first bytes, which no tar stream has.
+    fn of(file: &File, place: Place) -> Result<Option<Self>, Failure> {
+        let mut start = Vec::new();
+        let read = content(file, place)?.take(4).read_to_end(&mut start);
+        read.map_err(|error| Error::io("cannot read", "the image", error))?;
+        Ok(match start.as_slice() {
+            [0x1f, 0x8b, ..] => Some(Self::Gzip),
+            [0x28, 0xb5, 0x2f, 0xfd] => Some(Self::Zstd),
+            _ => None,
+        })
+    }
+
+    fn reader<'a>(self, packed: impl BufRead + 'a) -> Result<Box<dyn Read + 'a>, Failure> {
+        Ok(match self {
+            Self::Gzip => Box::new(MultiGzDecoder::new(packed)),
+            Self::Zstd => {
+                let reader = zstd::Decoder::with_buffer(packed);
+                Box::new(reader.map_err(|error| Error::io("cannot read", "the image", error))?)
+            }
+        })
+    }
+}
+
+/// Writes what is unpacked to the file `to`, and says how many bytes that are. Fails if they are more than `most`.
+fn unpack(mut unpacked: impl Read, to: &Path, most: u64) -> Result<u64, Failure> {
+    let write_failed = |error| Failure::from(Error::io("cannot write", to, error));
+    let mut file = File::create(to).map_err(write_failed)?;
+    let mut buffer = vec![0; 256 << 10];
+    let mut len = 0;
+    loop {
+        let read = unpacked.read(&mut buffer);
+        let got =
+            read.map_err(|error| bad(format!("a layer that is compressed cannot be unpacked: {error}")))?;
+        if got == 0 {
+            return Ok(len);
+        }
+        len += got as u64;
+        if len > most {
+            let message =
+                format!("the layers of the image have more than {most} bytes when they are unpacked");
+            return Err(Failure::new(ErrorKind::ProfileTooLarge, message)
+                .hint("`max_profile_bytes` of the tenant says how many it may have"));
+        }
+        file.write_all(&buffer[..got]).map_err(write_failed)?;
     }
 }
 
@@ -106,22 +197,6 @@ fn read_all(file: &File, place: Place) -> Result<Vec<u8>, Failure> {
     let read = content(file, place)?.read_to_end(&mut bytes);
     read.map_err(|error| Error::io("cannot read", "the image", error))?;
     Ok(bytes)
-}
-
-/// Layers are stored as tar streams, so that equal parts of them are stored once.
-fn require_plain(file: &File, place: Place) -> Result<(), Failure> {
-    let mut start = Vec::new();
-    let read = content(file, place)?.take(4).read_to_end(&mut start);
-    read.map_err(|error| Error::io("cannot read", "the image", error))?;
-    let by = match start.as_slice() {
-        [0x1f, 0x8b, ..] => "gzip",
-        [0x28, 0xb5, 0x2f, 0xfd] => "zstd",
-        _ => return Ok(()),
-    };
-    let message =
-        format!("the daemon keeps a layer of the image compressed by {by}, which is not supported yet");
-    Err(Failure::new(ErrorKind::NotImplemented, message)
-        .hint("use a daemon without the containerd image store: `\"features\": {\"containerd-snapshotter\": false}`"))
 }
 
 /// Where each member's content lies.
@@ -187,6 +262,42 @@ fn bad(told: String) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A file of the daemon with one layer, packed so, and the place of that.
+    fn packed(by: Compression, layer: &[u8]) -> (tempfile::TempDir, File, Place) {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = match by {
+            Compression::Gzip => {
+                let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                out.write_all(layer).unwrap();
+                out.finish().unwrap()
+            }
+            Compression::Zstd => zstd::encode_all(layer, 1).unwrap(),
+        };
+        let path = folder.path().join("image.tar");
+        std::fs::write(&path, [b"before".as_slice(), &bytes, b"after"].concat()).unwrap();
+        let file = File::open(path).unwrap();
+        (folder, file, Place { offset: 6, len: bytes.len() as u64 })
+    }
+
+    #[test]
+    fn a_compressed_layer_is_unpacked_to_the_bytes_that_it_has_and_no_more_than_allowed() {
+        let layer: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect();
+        for by in [Compression::Gzip, Compression::Zstd] {
+            let (folder, file, place) = packed(by, &layer);
+            assert_eq!(Compression::of(&file, place).unwrap(), Some(by));
+            let to = folder.path().join("unpacked.tar");
+            let reader = || by.reader(content(&file, place).unwrap()).unwrap();
+            assert_eq!(unpack(reader(), &to, layer.len() as u64).unwrap(), layer.len() as u64);
+            assert!(std::fs::read(&to).unwrap() == layer);
+            let refused = unpack(reader(), &to, layer.len() as u64 - 1).unwrap_err();
+            assert_eq!(refused.kind, ErrorKind::ProfileTooLarge);
+            let cut = Place { len: place.len - 9, ..place };
+            unpack(by.reader(content(&file, cut).unwrap()).unwrap(), &to, u64::MAX).unwrap_err();
+        }
+        let plain = Place { offset: 0, len: 6 };
+        assert_eq!(Compression::of(&packed(Compression::Gzip, b"").1, plain).unwrap(), None);
+    }
 
     #[test]
     fn a_link_leads_to_what_lies_beside_it() {

@@ -17,7 +17,7 @@ use super::{
     base_image::BaseImage,
     compose::{LAYERS, LayerPart, Parts},
     description::ContainerDescription,
-    image_archive::{ImageArchive, Place},
+    image_archive::{ImageArchive, Layer},
     layer_writer::WrittenLayer,
     top_layer,
 };
@@ -45,7 +45,7 @@ enum LayerSource {
     /// In the snapshot before, at this path.
     Stored(TreePath),
     /// In what the daemon has sent.
-    Sent(Arc<ImageArchive>, Place),
+    Sent(Arc<ImageArchive>, Layer),
     /// In a file that was written here, with this length.
     Written(PathBuf, u64),
 }
@@ -59,9 +59,10 @@ pub(super) fn stored_layers(description: &ContainerDescription) -> StoredLayers 
 }
 
 impl ImageParts {
-    /// The image of a container that the daemon has made and sent. What is not stored is left out of its last layer.
-    pub fn committed(scratch: &Path) -> Result<Self, Failure> {
-        let image = Arc::new(ImageArchive::open(&scratch.join(IMAGE_FILE))?);
+    /// The image of a container that the daemon has made and sent, whose layers have no more than `most` bytes. What is not
+    /// stored is left out of its last layer.
+    pub fn committed((scratch, most): (&Path, u64)) -> Result<Self, Failure> {
+        let image = Arc::new(ImageArchive::open(&scratch.join(IMAGE_FILE), most)?);
         let mut config: Value = serde_json::from_slice(&image.config)
             .map_err(|error| bad(&format!("its configuration cannot be read: {error}")))?;
         let digests = config.pointer_mut("/rootfs/diff_ids").and_then(Value::as_array_mut);
@@ -70,12 +71,12 @@ impl ImageParts {
             return Err(bad("its configuration and its layers do not fit together"));
         }
         let top = scratch.join(TOP_FILE);
-        let changed = top_layer::without_excluded(&image, image.layers[image.layers.len() - 1], &top)?;
+        let changed = top_layer::without_excluded(&image, &image.layers[image.layers.len() - 1], &top)?;
         if let (Some(digest), Some(last)) = (&changed, digests.last_mut()) {
             *last = Value::String(format!("sha256:{digest}"));
         }
         let named = digests.iter().map(|digest| digest.as_str().unwrap_or_default().to_owned());
-        let places = image.layers.iter().map(|place| LayerSource::Sent(Arc::clone(&image), *place));
+        let places = image.layers.iter().map(|layer| LayerSource::Sent(Arc::clone(&image), layer.clone()));
         let mut layers: Vec<_> = named.zip(places).collect();
         let config = match changed {
             Some(_) => {
@@ -93,14 +94,14 @@ impl ImageParts {
     /// The image of a container whose own changes were written here. The layers below are in the snapshot before, or in what
     /// the daemon has sent.
     pub fn written(
-        scratch: &Path,
+        (scratch, most): (&Path, u64),
         (image, config): (&BaseImage, Vec<u8>),
         top: &WrittenLayer,
         stored: &StoredLayers,
     ) -> Result<Self, Failure> {
         let sent = match image.layers.iter().all(|digest| stored.contains_key(digest)) {
             true => None,
-            false => Some(Arc::new(ImageArchive::open(&scratch.join(IMAGE_FILE))?)),
+            false => Some(Arc::new(ImageArchive::open(&scratch.join(IMAGE_FILE), most)?)),
         };
         if sent.as_ref().is_some_and(|sent| sent.layers.len() != image.layers.len()) {
             return Err(bad("its layers are not those that the daemon has named"));
@@ -109,7 +110,7 @@ impl ImageParts {
         for (number, digest) in image.layers.iter().enumerate() {
             let source = match (stored.get(digest), &sent) {
                 (Some(path), _) => LayerSource::Stored(path.clone()),
-                (None, Some(sent)) => LayerSource::Sent(Arc::clone(sent), sent.layers[number]),
+                (None, Some(sent)) => LayerSource::Sent(Arc::clone(sent), sent.layers[number].clone()),
                 (None, None) => return Err(bad("a layer is missing")),
             };
             layers.push((digest.clone(), source));
@@ -142,9 +143,9 @@ pub(super) fn parts(
                 carried.push(Carried { from, path });
                 continue;
             }
-            LayerSource::Sent(image, place) => {
-                let len = place.len;
-                let content = move || Ok(Box::new(image.content(place)?) as Box<dyn io::Read>);
+            LayerSource::Sent(image, layer) => {
+                let len = layer.len();
+                let content = move || image.content(&layer);
                 LayerPart { path, len, digest: Some(digest), content: Box::new(content) }
             }
             LayerSource::Written(file, len) => {

@@ -237,12 +237,13 @@ impl SnapshotJob<'_> {
         created_at_ms: u64,
     ) -> Result<(ImageParts, bool), Failure> {
         let (file, folder) = (scratch.join(IMAGE_FILE), scratch.to_owned());
-        let what = ("the image", self.room_beside(bytes));
+        let room = self.room_beside(bytes);
+        let what = ("the image", room);
         match image {
             CopiedImage::Committed(image) => {
                 spool(image.read(), &file, what).await?;
                 self.engine.step("the daemon's image was read");
-                Ok((on_a_thread(move || ImageParts::committed(&folder)).await?, false))
+                Ok((on_a_thread(move || ImageParts::committed((&folder, room))).await?, false))
             }
             CopiedImage::Written(image, top) => {
                 if !image.layers.iter().all(|digest| stored.contains_key(digest)) && !file.exists() {
@@ -253,8 +254,9 @@ impl SnapshotJob<'_> {
                 let takes_over = digests.into_iter().any(|digest| stored.contains_key(digest));
                 let config = image.with_layer(&top.digest, &description.config, created_at_ms)?;
                 let (image, top, stored) = (image.clone(), top.clone(), stored.clone());
-                let parts =
-                    on_a_thread(move || ImageParts::written(&folder, (&image, config), &top, &stored));
+                let parts = on_a_thread(move || {
+                    ImageParts::written((&folder, room), (&image, config), &top, &stored)
+                });
                 Ok((parts.await?, takes_over))
             }
         }

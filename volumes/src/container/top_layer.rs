@@ -21,7 +21,7 @@ use store::{
     },
 };
 
-use super::image_archive::{Counted, ImageArchive, Place, problem};
+use super::image_archive::{Counted, ImageArchive, Layer, problem};
 
 /// Directories whose content is not stored, without the slash. The kernel's own are in no layer anyway.
 pub(super) const EXCLUDED: [&str; 4] = ["tmp", "proc", "sys", "dev"];
@@ -31,7 +31,7 @@ pub(super) const EXCLUDED: [&str; 4] = ["tmp", "proc", "sys", "dev"];
 /// and then there is no copy.
 pub(super) fn without_excluded(
     image: &ImageArchive,
-    layer: Place,
+    layer: &Layer,
     to: &Path,
 ) -> Result<Option<String>, Failure> {
     let spans = spans(image.content(layer)?)?;
