@@ -14,7 +14,7 @@ mod table;
 mod top;
 mod verbs;
 
-use std::{process::ExitCode, time::Duration};
+use std::{pin::Pin, process::ExitCode, time::Duration};
 
 use capture::cell;
 use engine::{
@@ -110,7 +110,8 @@ fn run(invocation: Invocation) -> Option<Result<Answer, Failure>> {
 }
 
 /// Runs the verb. If the user or the host wants it to end, one that has to clean up may do
-/// so; any other is dropped.
+/// so; any other is dropped. One that has something at rest is waited for until it goes on, unless it is told a second
+/// time.
 async fn until_told(invocation: Invocation, console: Console) -> Option<Result<Answer, Failure>> {
     let guards = invocation.verb.sees_to_signals();
     let interrupt = Interrupt::new();
@@ -123,12 +124,41 @@ async fn until_told(invocation: Invocation, console: Console) -> Option<Result<A
     if !interrupt.point_of_no_return().prevent() {
         return Some(verb.await);
     }
-    if !interrupt.raise() {
+    if !interrupt.raise() && !interrupt.is_unsettled() {
         return None;
     }
-    match tokio::time::timeout(LAST_BREATH, verb).await {
-        Ok(Err(failure)) if failure.kind == store::ErrorKind::Interrupted => None,
-        Ok(answer) => Some(answer),
-        Err(_) => None,
+    // Who forwards a signal may send it twice: the second counts once the user has been told so.
+    let mut again = None;
+    loop {
+        tokio::select! {
+            answer = &mut verb => match answer {
+                Err(failure) if failure.kind == store::ErrorKind::Interrupted => return None,
+                answer => return Some(answer),
+            },
+            () = tokio::time::sleep(LAST_BREATH) => match interrupt.is_unsettled() {
+                true if again.is_some() => {}
+                true => {
+                    again = Some(Box::pin(signals::told_to_end()));
+                    console.say("what was stopped or paused is put back first; another signal ends this at once");
+                }
+                false => return None,
+            },
+            () = told_again(&mut again) => return Some(Err(left_at_rest())),
+        }
     }
+}
+
+/// Ends with the next signal, if it is listened to.
+async fn told_again(again: &mut Option<Pin<Box<impl Future<Output = ()>>>>) {
+    match again {
+        Some(again) => again.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The failure of work that was told twice to end.
+fn left_at_rest() -> Failure {
+    let message = "ended before everything was put back that was stopped, paused or made";
+    Failure::new(store::ErrorKind::Interrupted, message)
+        .hint("the next `pstore container` or `pstore project` command puts it back")
 }
