@@ -55,6 +55,7 @@ fn all_containers_of_a_tenant_have_a_limit_together_and_each_keeps_its_current_s
     for _ in 0..3 {
         host.succeed(["container", "snapshot", "two", "acme/two"]);
     }
+    assert_eq!(host.succeed(["container", "stats", "acme"])["limits"]["tenant_max_count"], 3);
     let listed = host.succeed(["container", "list", "acme"]);
     let names: Vec<&str> =
         listed["snapshots"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();

@@ -215,21 +215,32 @@ fn a_note_of_a_dead_command_names_nothing_that_others_have_made() {
 #[test]
 fn networks_ports_and_limits_are_as_they_were_where_the_daemon_has_them() {
     let scene = Scene::new();
-    scene.daemon.docker(&["network", "create", "inner"]);
+    for network in ["inner", "outer"] {
+        scene.daemon.docker(&["network", "create", network]);
+    }
     let more = ["--network", "inner", "--network-alias", "shop", "--publish", "8080:80", "--memory", "64m"];
-    scene.run("web", &[&more[..], &["--restart", "on-failure:3", "--tmpfs", "/fast"]].concat());
+    let memory = ["--tmpfs", "/fast", "--mount", "type=tmpfs,destination=/quick,tmpfs-size=1048576"];
+    scene.run("web", &[&more[..], &["--restart", "on-failure:3"], &memory].concat());
+    scene.daemon.docker(&["network", "connect", "--alias", "till", "outer", "web"]);
     let taken = scene.host.succeed(["container", "snapshot", "web", "acme/web"]);
     assert!(taken["warnings"].to_string().contains("/fast"), "{taken}");
     scene.host.succeed(["container", "restore", "acme/web", "--name", "again", "--no-start"]);
     let told = |name: &str| {
         let form = "{{json .HostConfig.PortBindings}} {{.HostConfig.Memory}} {{json .HostConfig.RestartPolicy}} \
-                    {{json .HostConfig.Tmpfs}} {{.HostConfig.NetworkMode}} {{range .NetworkSettings.Networks}}{{index .Aliases 0}}{{end}}";
+                    {{json .HostConfig.Tmpfs}} {{.HostConfig.NetworkMode}} \
+                    {{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{index .Aliases 0}} {{end}}\
+                    {{range .HostConfig.Mounts}}{{if eq .Type \"tmpfs\"}}{{.Target}} {{.TmpfsOptions.SizeBytes}}{{end}}{{end}}";
         scene.daemon.docker(&["inspect", "--format", form, name])
     };
     assert_eq!(told("again"), told("web"));
+    assert!(told("web").contains("till") && told("web").contains("/quick 1048576"), "{}", told("web"));
+    // A volume that was empty stays so, whatever the image has at its place.
+    let copies =
+        "{{range .HostConfig.Mounts}}{{if eq .Type \"volume\"}}{{.VolumeOptions.NoCopy}}{{end}}{{end}}";
+    assert_eq!(scene.daemon.docker(&["inspect", "--format", copies, "again"]), "true");
     // The name of a network that is not there is told, and the container is made without it.
     scene.daemon.docker(&["rm", "--force", "web", "again"]);
-    scene.daemon.docker(&["network", "rm", "inner"]);
+    scene.daemon.docker(&["network", "rm", "inner", "outer"]);
     // What a restore makes is called by the second, and what the one before has made may be there still.
     let made = scene.host.succeed(["container", "restore", "acme/web", "--name", "alone"]);
     assert!(made["warnings"].to_string().contains("there is no network inner here"), "{made}");

@@ -20,8 +20,11 @@ pub struct Scene {
 
 impl Scene {
     pub fn new() -> Self {
+        Self::at(Daemon::start())
+    }
+
+    pub fn at(daemon: Daemon) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let daemon = Daemon::start();
         let host = daemon.of(&Host::local(&folder.path().join("home"), &folder.path().join("store")));
         Self { daemon, host, folder }
     }
@@ -107,6 +110,30 @@ fn what_was_paused_or_stopped_stays_so() {
     assert_eq!(scene.daemon.state("new"), "created");
     let listed = scene.host.succeed(["container", "list"]);
     assert_eq!(listed["snapshots"][0]["name"], "containers/new");
+}
+
+#[test]
+fn a_container_that_is_started_again_and_again_is_refused() {
+    let scene = Scene::new();
+    scene.daemon.docker(&[
+        "run",
+        "--detach",
+        "--name",
+        "web",
+        "--restart",
+        "always",
+        "busybox:test",
+        "false",
+    ]);
+    // The daemon waits twice as long each time, at last for seconds.
+    let began = Instant::now();
+    let restarts = || scene.daemon.docker(&["inspect", "--format", "{{.RestartCount}}", "web"]);
+    while restarts().parse::<u32>().unwrap() < 7 || scene.daemon.state("web") != "restarting" {
+        assert!(began.elapsed() < Duration::from_secs(120), "{}", restarts());
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_says(&scene.host.fail(32, ["container", "snapshot", "web", "acme/web"]), "is restarting");
+    assert_eq!(scene.host.fail(3, ["container", "show", "acme/web"])["kind"], "not_found");
 }
 
 #[test]

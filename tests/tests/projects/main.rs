@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod containers_interrupted;
 mod containers_layers;
 mod containers_limits;
 mod containers_load;

@@ -1,9 +1,10 @@
-//! `body` says to a daemon how a restored container is to be made: as it was, with the volumes it has now.
+//! `NewContainer` says to a daemon how a restored container is to be made: as it was, with the volumes it has now.
 
 use std::collections::HashMap;
 
 use bollard::models::{
-    ContainerConfig, ContainerCreateBody, EndpointSettings, HostConfig, Mount, MountType, NetworkingConfig,
+    ContainerConfig, ContainerCreateBody, EndpointSettings, HostConfig, Mount, MountType, MountVolumeOptions,
+    NetworkingConfig,
 };
 use engine::failure::Failure;
 
@@ -15,17 +16,24 @@ pub(super) const RESTORED_FROM: &str = "pstore.restored-from";
 /// Networks that every daemon has.
 const BUILT_IN: [&str; 4] = ["none", "host", "default", "bridge"];
 
+/// How a container is to be made.
+pub(super) struct NewContainer {
+    pub body: ContainerCreateBody,
+    /// Networks that it is connected to before it is started: older daemons take one when a container is made.
+    pub more_networks: Vec<(String, EndpointSettings)>,
+}
+
 /// How the container is to be made. `volumes` has the new name of each volume. Adds to `warnings` what cannot be as it was.
-pub(super) async fn body(
+pub(super) async fn new_container(
     docker: &Docker,
     description: &ContainerDescription,
     (image, more_labels): (&str, [(String, String); 2]),
     volumes: &HashMap<String, String>,
     warnings: &mut Vec<String>,
-) -> Result<ContainerCreateBody, Failure> {
+) -> Result<NewContainer, Failure> {
     let config = description.config()?;
     let host = description.host_config()?;
-    let (networking, network_mode) = networks(docker, description, &host, warnings).await?;
+    let (networking, network_mode, more_networks) = networks(docker, description, &host, warnings).await?;
     let mut labels = config.labels.clone().unwrap_or_default();
     labels.extend(more_labels);
     // What Docker makes up is the first digits of the id, which is another one now.
@@ -52,7 +60,7 @@ pub(super) async fn body(
         shell,
         ..
     } = config;
-    Ok(ContainerCreateBody {
+    let body = ContainerCreateBody {
         hostname,
         domainname,
         user,
@@ -80,7 +88,7 @@ pub(super) async fn body(
         host_config: Some(HostConfig {
             // Every mount is said anew below, by the names that volumes have now.
             binds: Some(binds(description)),
-            mounts: Some(mounts(description, volumes)),
+            mounts: Some(mounts(description, &host, volumes)),
             volumes_from: None,
             network_mode,
             container_id_file: None,
@@ -88,10 +96,15 @@ pub(super) async fn body(
             ..host
         }),
         networking_config: Some(networking),
-    })
+    };
+    Ok(NewContainer { body, more_networks })
 }
 
-fn mounts(description: &ContainerDescription, volumes: &HashMap<String, String>) -> Vec<Mount> {
+fn mounts(
+    description: &ContainerDescription,
+    host: &HostConfig,
+    volumes: &HashMap<String, String>,
+) -> Vec<Mount> {
     let mount = |typ, source, row: &super::description::MountRow| Mount {
         target: Some(row.destination.clone()),
         source,
@@ -103,14 +116,18 @@ fn mounts(description: &ContainerDescription, volumes: &HashMap<String, String>)
         MountKind::Volume => {
             let name = row.name.as_ref()?;
             let now = volumes.get(name).unwrap_or(name).clone();
-            Some(mount(MountType::VOLUME, Some(now), row))
+            // It holds what the snapshot has, which may be nothing: the image adds nothing to it.
+            let volume_options = Some(MountVolumeOptions { no_copy: Some(true), ..Default::default() });
+            Some(Mount { volume_options, ..mount(MountType::VOLUME, Some(now), row) })
         }
         // A new one, as Docker would make for a new container.
         MountKind::AnonymousVolume => Some(mount(MountType::VOLUME, None, row)),
-        // Those of the host's configuration stay there; directories of the host are said apart.
+        // Directories of the host are said apart.
         MountKind::Bind | MountKind::Tmpfs | MountKind::Other => None,
     });
-    rows.collect()
+    // Those that were said by `--tmpfs` stay in the host's configuration.
+    let in_memory = host.mounts.iter().flatten().filter(|mount| mount.typ == Some(MountType::TMPFS));
+    rows.chain(in_memory.cloned()).collect()
 }
 
 /// In the older way to say it, which makes a directory that this host does not have.
@@ -123,13 +140,13 @@ fn binds(description: &ContainerDescription) -> Vec<String> {
     said.collect()
 }
 
-/// The networks of the container that this daemon has, and which of them is the first.
+/// The networks of the container that this daemon has: the first, which of them that is, and the others.
 async fn networks(
     docker: &Docker,
     description: &ContainerDescription,
     host: &HostConfig,
     warnings: &mut Vec<String>,
-) -> Result<(NetworkingConfig, Option<String>), Failure> {
+) -> Result<(NetworkingConfig, Option<String>, Vec<(String, EndpointSettings)>), Failure> {
     let mut mode = host.network_mode.clone();
     if mode.as_deref().is_some_and(|mode| mode.starts_with("container:")) {
         warnings.push("it shared the network of another container, and has none now".to_owned());
@@ -163,11 +180,10 @@ async fn networks(
         };
         endpoints.insert(name.clone(), endpoint);
     }
-    // Older daemons take one network when a container is made.
-    if let Some(first) = mode.as_ref().filter(|mode| endpoints.contains_key(*mode)).cloned() {
-        endpoints.retain(|name, _| *name == first);
-    } else if mode.as_deref() == Some("none") || mode.as_deref() == Some("host") {
+    if mode.as_deref() == Some("none") || mode.as_deref() == Some("host") {
         endpoints.clear();
     }
-    Ok((NetworkingConfig { endpoints_config: Some(endpoints) }, mode))
+    let first = mode.clone().and_then(|mode| endpoints.remove_entry(&mode));
+    let more = endpoints.into_iter().collect();
+    Ok((NetworkingConfig { endpoints_config: Some(first.into_iter().collect()) }, mode, more))
 }

@@ -8,7 +8,7 @@ use store::{
     catalog::records,
     content::TenantStore,
     format::event::Actor,
-    name::{Lineage, LineageKind},
+    name::{Lineage, LineageKind, Tenant},
     ops::retention::{self, Applied, Limits, Policy, Survey},
 };
 
@@ -40,8 +40,8 @@ fn ordinary() -> Policy {
 }
 
 /// The limits of all containers of a tenant: those of the settings, else the ordinary ones.
-pub(super) fn limits(engine: &Engine, lineage: &Lineage) -> Limits {
-    let configured = engine.settings.tenant(&lineage.name.tenant).retention.limits;
+pub(super) fn limits(engine: &Engine, tenant: &Tenant) -> Limits {
+    let configured = engine.settings.tenant(tenant).retention.limits;
     Limits {
         max_count: configured.max_count.or(Some(TENANT_MAX_COUNT)),
         max_bytes: configured.max_bytes.or(Some(TENANT_MAX_BYTES)),
@@ -55,7 +55,7 @@ pub(super) async fn require_room(
     tenant: &TenantStore,
     lineage: &Lineage,
 ) -> Result<(), Failure> {
-    let Some(most) = limits(engine, lineage).max_count else { return Ok(()) };
+    let Some(most) = limits(engine, &lineage.name.tenant).max_count else { return Ok(()) };
     // All names are looked at only for a new one.
     if records::lineages(tenant, &lineage.name).await?.contains(lineage) {
         return Ok(());
@@ -86,7 +86,8 @@ pub(super) async fn apply(engine: &Engine, tenant: &TenantStore, of: &Lineage) -
 
 async fn remove(engine: &Engine, tenant: &TenantStore, of: &Lineage) -> Result<Vec<String>, Failure> {
     let survey = of_containers(retention::survey(tenant).await?);
-    let decisions = retention::plan(survey, |lineage| policy(engine, lineage), limits(engine, of));
+    let decisions =
+        retention::plan(survey, |lineage| policy(engine, lineage), limits(engine, &of.name.tenant));
     let actor = Actor { run_id: "retention".to_owned(), ..Actor::default() };
     let applied = retention::apply(tenant, &actor, &decisions).await?;
     let gone = applied.iter().filter(|(_, done)| matches!(done, Applied::Removed));

@@ -15,6 +15,7 @@ mod names;
 mod parts;
 mod restore;
 mod restore_outcome;
+mod restore_plan;
 mod show;
 mod snapshot;
 mod snapshot_job;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bollard::{models::VolumeCreateRequest, query_parameters::CreateContainerOptionsBuilder};
-use engine::{Engine, failure::Failure, text::time, threads};
+use engine::{Engine, failure::Failure, threads};
 use store::{
     Error, ErrorKind,
     catalog::clock,
@@ -26,20 +26,21 @@ use store::{
 };
 
 use super::{
-    create,
+    create::{self, NewContainer},
     description::{ContainerDescription, Trigger},
     image_load,
     names::{choice, told},
     restore_outcome::{
         ContainerRestoreOutcome, ContainerRestoreRequest, RestoreMode, RestoreResult, RestoredVolume,
     },
+    restore_plan::{Plan, suffix},
     show,
     snapshot::snapshot,
     snapshot_request::ContainerSnapshotRequest,
     verify::verify,
     volume_content::VolumeContent,
 };
-use crate::docker::{Docker, Helper, Mark, Notes, Provisional, Status, failure, spool, stream_of};
+use crate::docker::{Docker, Helper, Notes, Provisional, SetAside, Status, failure, spool, stream_of};
 
 /// How long a replaced container may take to end.
 const STOP_SECONDS: u32 = 10;
@@ -92,105 +93,6 @@ pub async fn restore(
     Ok(outcome)
 }
 
-/// What will be made.
-struct Plan {
-    container: String,
-    repository: String,
-    tag: String,
-    /// The name at the daemon of each volume.
-    volumes: HashMap<String, String>,
-    /// The container that is to be replaced, if it is there.
-    replaces: Option<crate::docker::Container>,
-    aside: String,
-    /// The mark of the container and its volumes.
-    mark: Mark,
-    starts: bool,
-}
-
-impl Plan {
-    async fn of(
-        docker: &Docker,
-        request: &ContainerRestoreRequest,
-        description: &ContainerDescription,
-        record: &Record,
-        suffix: &str,
-    ) -> Result<Self, Failure> {
-        let own = description.name.clone();
-        let container = match (&request.container, request.mode) {
-            (Some(name), _) => name.clone(),
-            (None, RestoreMode::New) => free_container(docker, &own, suffix).await?,
-            (None, RestoreMode::Replace) => own,
-        };
-        let found = there(docker.container(&container).await)?;
-        if found.is_some() && request.mode == RestoreMode::New {
-            let message = format!("there is a container {container} already");
-            return Err(Failure::new(ErrorKind::TargetExists, message).hint(
-                "--name gives the new one another name; --replace puts it in the place of the old one",
-            ));
-        }
-        let mut volumes = HashMap::new();
-        for name in description.volumes() {
-            // What is there may be somebody's: it stays as it is, and the container gets a volume of its own.
-            let now = match is_volume(docker, &name).await? {
-                true => free_volume(docker, &name, suffix).await?,
-                false => name.clone(),
-            };
-            volumes.insert(name, now);
-        }
-        let ran = matches!(description.status, Status::Running | Status::Paused);
-        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
-        let image: String =
-            description.name.to_lowercase().chars().map(|c| if allowed(c) { c } else { '-' }).collect();
-        Ok(Self {
-            aside: format!("{container}-replaced-{suffix}"),
-            mark: Mark::unused(),
-            container,
-            repository: format!("pstore-restored/{}", image.trim_matches(['-', '_'])),
-            tag: record.sha256_prefix(),
-            volumes,
-            replaces: found,
-            starts: request.start.unwrap_or(ran),
-        })
-    }
-
-    fn outcome(
-        &self,
-        description: &ContainerDescription,
-        record: &Record,
-        name: &str,
-    ) -> ContainerRestoreOutcome {
-        let volumes = description.mounts.iter().filter_map(|mount| {
-            let name = mount.name.as_ref()?;
-            let volume = self.volumes.get(name)?;
-            Some(RestoredVolume {
-                name: name.clone(),
-                volume: volume.clone(),
-                destination: mount.destination.clone(),
-                files: 0,
-                bytes: 0,
-                verified: false,
-            })
-        });
-        ContainerRestoreOutcome {
-            outcome: RestoreResult::Planned,
-            container: self.container.clone(),
-            container_id: None,
-            image: format!("{}:{}", self.repository, self.tag),
-            started: self.starts,
-            health: None,
-            name: name.to_owned(),
-            snapshot_id: record.content.as_ref().map(|content| content.snapshot_id),
-            record: record.record,
-            sha256_prefix: record.sha256_prefix(),
-            volumes: volumes.collect(),
-            set_aside: self.replaces.as_ref().map(|_| self.aside.clone()),
-            before: None,
-            warnings: Vec::new(),
-            elapsed_ms: 0,
-        }
-    }
-}
-
 struct Work<'a> {
     engine: &'a Engine,
     request: &'a ContainerRestoreRequest,
@@ -206,6 +108,7 @@ impl Work<'_> {
     async fn run(&self, outcome: &mut ContainerRestoreOutcome) -> Result<(), Failure> {
         let root = self.engine.cache_root.clone().unwrap_or_else(std::env::temp_dir);
         let scratch = Scratch::make(&root, Kind::Import)?;
+        let _unsettled = self.engine.interrupt.unsettle();
         let written = scratch.path().join("snapshot");
         let request = store_restore::Request {
             paths: Vec::new(),
@@ -217,7 +120,8 @@ impl Work<'_> {
             // It is for us alone, and goes with us.
             point_of_no_return: PointOfNoReturn::default(),
         };
-        store_restore::restore(self.tenant, self.record, &request, self.engine.progress()).await?;
+        let restored = store_restore::restore(self.tenant, self.record, &request, self.engine.progress());
+        self.unless_interrupted(async { Ok(restored.await?) }).await?;
         let pinned = PinnedTree::open(self.tenant, self.record).await?;
         let mut made = Vec::new();
         let working = async {
@@ -229,6 +133,11 @@ impl Work<'_> {
         };
         let ended = Box::pin(working).await;
         pinned.close().await;
+        if ended.is_err() {
+            // What was cut short has left its notes, such as a container that was set aside.
+            let (_, failed) = self.docker.settle_left(self.notes).await;
+            failed.iter().for_each(|failure| self.engine.warn(&failure.message));
+        }
         // Containers go before what they use.
         for provisional in made.into_iter().rev() {
             match &ended {
@@ -247,7 +156,7 @@ impl Work<'_> {
         outcome: &mut ContainerRestoreOutcome,
     ) -> Result<(), Failure> {
         let name = (self.plan.repository.as_str(), self.plan.tag.as_str());
-        let image = image_load::load(self.docker, written, name).await?;
+        let image = self.unless_interrupted(image_load::load(self.docker, written, name)).await?;
         self.engine.step("the image is loaded");
         if let Some(old) = &self.plan.replaces {
             outcome.before = Some(self.snapshot_of_old(&old.id).await?);
@@ -293,15 +202,20 @@ impl Work<'_> {
                 continue;
             }
             let content = VolumeContent::of(Arc::clone(tree), written, &volume.name).await?;
+            self.require_uninterrupted()?;
             made.push(self.docker.provisional_volume(&volume.volume, &self.plan.mark, self.notes)?);
             self.create_volume(&volume.volume).await?;
             let helper = self.docker.helper(image, &volume.volume, self.notes).await?;
             let to_write = content.clone();
-            let filled = helper.write(stream_of(move |out| to_write.write(Helper::ROOT, out))).await;
+            let filling = helper.write(stream_of(move |out| to_write.write(Helper::ROOT, out)));
+            let filled = self.unless_interrupted(filling).await;
             let read_back = scratch.join(format!("again-{}.tar", made.len()));
             let read = match filled {
                 // It holds what was written to it a moment ago.
-                Ok(()) => spool(helper.read(), &read_back, (&volume.volume, u64::MAX)).await.map(drop),
+                Ok(()) => {
+                    let reading = spool(helper.read(), &read_back, (&volume.volume, u64::MAX));
+                    self.unless_interrupted(reading).await.map(drop)
+                }
                 Err(failure) => Err(failure),
             };
             helper.remove().await?;
@@ -336,7 +250,7 @@ impl Work<'_> {
 
     async fn container(&self, image: &str, outcome: &mut ContainerRestoreOutcome) -> Result<(), Failure> {
         let from = format!("{}@{}", outcome.name, outcome.sha256_prefix);
-        let body = create::body(
+        let new = create::new_container(
             self.docker,
             self.description,
             (image, [(create::RESTORED_FROM.to_owned(), from), self.plan.mark.label()]),
@@ -344,6 +258,7 @@ impl Work<'_> {
             &mut outcome.warnings,
         )
         .await?;
+        self.require_uninterrupted()?;
         let set_aside = match &self.plan.replaces {
             Some(old) => {
                 let how = (self.plan.aside.as_str(), STOP_SECONDS);
@@ -351,14 +266,17 @@ impl Work<'_> {
             }
             None => None,
         };
-        match self.create_and_start(body, outcome).await {
+        match self.create_and_start(new, outcome).await {
             Ok(()) => {
                 outcome.outcome = match set_aside {
                     Some(_) => RestoreResult::Replaced,
                     None => RestoreResult::Created,
                 };
-                if let Some(set_aside) = set_aside {
-                    set_aside.let_go();
+                if let Some(restarts) = set_aside.and_then(SetAside::let_go) {
+                    let aside = &self.plan.aside;
+                    outcome.warnings.push(format!(
+                        "{aside} does not start by itself any more: `docker update --restart {restarts} {aside}` undoes that"
+                    ));
                 }
                 Ok(())
             }
@@ -383,18 +301,23 @@ impl Work<'_> {
 
     async fn create_and_start(
         &self,
-        body: bollard::models::ContainerCreateBody,
+        NewContainer { body, more_networks }: NewContainer,
         outcome: &mut ContainerRestoreOutcome,
     ) -> Result<(), Failure> {
         let name = &self.plan.container;
+        self.require_uninterrupted()?;
         let options = CreateContainerOptionsBuilder::default().name(name).build();
         let created = self.docker.api.create_container(Some(options), body).await;
         let created =
             created.map_err(|error| failure(&format!("cannot make the container {name}"), &error))?;
         outcome.container_id = Some(created.id.clone());
+        for (network, endpoint) in more_networks {
+            self.docker.connect_network(&created.id, name, &network, endpoint).await?;
+        }
         if !self.plan.starts {
             return Ok(());
         }
+        self.require_uninterrupted()?;
         self.docker.start(&created.id, name).await.map_err(|failure| match self.request.mode {
             RestoreMode::New => failure.hint(
                 "--no-start makes it without starting it, for example because the old one has its ports",
@@ -403,6 +326,25 @@ impl Work<'_> {
         })?;
         outcome.health = self.healthy(&created.id).await?;
         Ok(())
+    }
+
+    /// Fails if somebody wants the restore to end.
+    fn require_uninterrupted(&self) -> Result<(), Failure> {
+        match self.engine.interrupt.is_raised() {
+            true => Err(Error::Interrupted.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Work that may be dropped at any moment, until somebody wants the restore to end.
+    async fn unless_interrupted<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            done = work => done,
+            () = self.engine.interrupt.raised() => Err(Error::Interrupted.into()),
+        }
     }
 
     /// Waits until a container is healthy, or has run for a moment if nothing checks its health.
@@ -432,67 +374,8 @@ impl Work<'_> {
                 }
                 _ => {}
             }
-            tokio::select! {
-                () = tokio::time::sleep(LOOK_EVERY) => {}
-                () = self.engine.interrupt.raised() => return Err(Error::Interrupted.into()),
-            }
+            self.require_uninterrupted()?;
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
-}
-
-/// What was looked for, if it is there.
-fn there<T>(looked: Result<T, Failure>) -> Result<Option<T>, Failure> {
-    match looked {
-        Ok(found) => Ok(Some(found)),
-        Err(failure) if failure.kind == ErrorKind::NotFound => Ok(None),
-        Err(failure) => Err(failure),
-    }
-}
-
-async fn is_volume(docker: &Docker, name: &str) -> Result<bool, Failure> {
-    let looked = docker.api.inspect_volume(name).await;
-    let looked = looked.map_err(|error| failure(&format!("cannot look at the volume {name}"), &error));
-    Ok(there(looked)?.is_some())
-}
-
-async fn free_volume(docker: &Docker, name: &str, suffix: &str) -> Result<String, Failure> {
-    let mut number = 1;
-    loop {
-        let free = numbered(name, suffix, number);
-        if !is_volume(docker, &free).await? {
-            return Ok(free);
-        }
-        number += 1;
-    }
-}
-
-async fn free_container(docker: &Docker, name: &str, suffix: &str) -> Result<String, Failure> {
-    let mut number = 1;
-    loop {
-        let free = numbered(name, suffix, number);
-        if there(docker.container(&free).await)?.is_none() {
-            return Ok(free);
-        }
-        number += 1;
-    }
-}
-
-/// `name-suffix`, then `name-suffix-2`, `name-suffix-3` and so on.
-fn numbered(name: &str, suffix: &str, number: u32) -> String {
-    match number {
-        1 => format!("{name}-{suffix}"),
-        _ => format!("{name}-{suffix}-{number}"),
-    }
-}
-
-/// The time as a part of names: `20261118T201500`.
-fn suffix(unix_ms: u64) -> String {
-    time::utc(unix_ms)
-        .chars()
-        .filter_map(|c| match c {
-            ' ' => Some('T'),
-            c if c.is_ascii_digit() => Some(c),
-            _ => None,
-        })
-        .collect()
 }

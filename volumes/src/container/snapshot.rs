@@ -161,6 +161,7 @@ async fn take(
     let hold = Arc::new(handle.acquire(terms, patience.until(cutoff.is_given_up())).await?);
     cutoff.put_off(waits.elapsed());
     let keeper = hold.keep(settings.lock_renew.max(Duration::from_millis(1)));
+    let unsettled = engine.interrupt.unsettle();
     let job = SnapshotJob {
         engine,
         request,
@@ -182,6 +183,7 @@ async fn take(
         Err(failure) => Err(docker.settle_failed(&container, &notes).await.err().unwrap_or(failure)),
         stored => stored,
     };
+    drop(unsettled);
     if let Err(error) = hold.release().await {
         engine.warn(&format!("the lock of {name} could not be given back; it expires by itself: {error}"));
     }

@@ -43,7 +43,7 @@ use super::{
     snapshot_request::ContainerSnapshotRequest,
     upper_layer::{sees_attributes_of_overlays, write_upper_layer},
 };
-use crate::docker::{Container, Docker, Notes, Rest, TemporaryImage, failure, spool};
+use crate::docker::{Container, Docker, Notes, Rest, TemporaryImage, failure, spool, went_on};
 
 /// The only driver whose folders are read: it keeps what a container has changed in one of its own.
 const DRIVER: &str = "overlay2";
@@ -123,10 +123,16 @@ impl SnapshotJob<'_> {
         self.engine.step("the container rests");
         let copied =
             self.cutoff.limited(Box::pin(self.copy(&description, on_this_host, scratch.path()))).await;
-        resting.resume().await?;
+        let has_rested = resting.resume().await?;
         let paused = rests.elapsed();
         self.engine.step("the container goes on");
         let Copied { image, volumes, bytes } = copied?;
+        if !has_rested {
+            if let CopiedImage::Committed(image) = image {
+                image.remove().await?;
+            }
+            return Err(went_on(&self.container.name));
+        }
         let captured_at_ms = hold.handle().now_ms();
         let place = (scratch.path(), bytes);
         let read = self.read_image(&image, &description, &stored, place, captured_at_ms);

@@ -52,7 +52,7 @@ pub struct ContainerStatsOutcome {
     pub uncompressed_size_bytes: u64,
     /// The bytes that all of them take in the store, at least: what several need is counted once.
     pub stored_bytes: u64,
-    /// The limits, where the settings have no others.
+    /// The limits of all containers together, and those of one where the settings have no others for it.
     pub limits: LimitFields,
 }
 
@@ -85,6 +85,7 @@ pub async fn stats(engine: &Engine, tenant: &Tenant) -> Result<ContainerStatsOut
             stored_bytes: packs.values().sum(),
         });
     }
+    let limits = keep::limits(engine, tenant);
     Ok(ContainerStatsOutcome {
         tenant_id: tenant.clone(),
         snapshots: containers.iter().map(|container| container.snapshots).sum(),
@@ -94,8 +95,8 @@ pub async fn stats(engine: &Engine, tenant: &Tenant) -> Result<ContainerStatsOut
         limits: LimitFields {
             max_age_days: keep::MAX_AGE_DAYS,
             max_count: keep::MAX_COUNT,
-            tenant_max_count: keep::TENANT_MAX_COUNT,
-            tenant_max_bytes: keep::TENANT_MAX_BYTES,
+            tenant_max_count: limits.max_count.unwrap_or(keep::TENANT_MAX_COUNT),
+            tenant_max_bytes: limits.max_bytes.unwrap_or(keep::TENANT_MAX_BYTES),
         },
     })
 }

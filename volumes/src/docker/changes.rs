@@ -1,8 +1,13 @@
 //! `changes` changes containers, images and volumes of a daemon: one request each.
 
-use bollard::query_parameters::{
-    RemoveContainerOptionsBuilder, RemoveImageOptions, RemoveVolumeOptions, RenameContainerOptionsBuilder,
-    StopContainerOptionsBuilder,
+use bollard::{
+    models::{
+        ContainerUpdateBody, EndpointSettings, NetworkConnectRequest, RestartPolicy, RestartPolicyNameEnum,
+    },
+    query_parameters::{
+        RemoveContainerOptionsBuilder, RemoveImageOptions, RemoveVolumeOptions,
+        RenameContainerOptionsBuilder, StopContainerOptionsBuilder,
+    },
 };
 use engine::failure::Failure;
 use store::ErrorKind;
@@ -66,6 +71,32 @@ impl Docker {
         renamed.map_err(|error| failure(&format!("cannot rename {name} to {to}"), &error))
     }
 
+    /// Says when the daemon is to start a container by itself.
+    pub(super) async fn restarts(&self, id: &str, name: &str, policy: RestartPolicy) -> Result<(), Failure> {
+        let policy = match policy.name {
+            // What is left out stays as it is.
+            None => RestartPolicy { name: Some(RestartPolicyNameEnum::NO), maximum_retry_count: None },
+            Some(_) => policy,
+        };
+        let update = ContainerUpdateBody { restart_policy: Some(policy), ..Default::default() };
+        let updated = self.api.update_container(id, update).await;
+        updated.map_err(|error| failure(&format!("cannot say when {name} is to be started"), &error))
+    }
+
+    /// Connects a container to one network more.
+    #[crate::boxed]
+    pub async fn connect_network(
+        &self,
+        id: &str,
+        name: &str,
+        network: &str,
+        endpoint: EndpointSettings,
+    ) -> Result<(), Failure> {
+        let request = NetworkConnectRequest { container: id.to_owned(), endpoint_config: Some(endpoint) };
+        let connected = self.api.connect_network(network, request).await;
+        connected.map_err(|error| failure(&format!("cannot connect {name} to the network {network}"), &error))
+    }
+
     /// Removes a container, even if it runs, with the volumes that were made for it alone. Says whether it was there.
     #[crate::boxed]
     pub async fn remove_container(&self, name: &str) -> Result<bool, Failure> {
@@ -122,6 +153,13 @@ impl Docker {
         unless_used(was_there(
             removed.map_err(|error| failure(&format!("cannot remove the image {tag}"), &error)),
         ))
+    }
+
+    /// Removes a temporary image. Fails if a container uses it: a helper that could not be removed, which goes later.
+    #[crate::boxed]
+    pub async fn remove_temporary_image(&self, tag: &str) -> Result<bool, Failure> {
+        let removed = self.api.remove_image(tag, None::<RemoveImageOptions>, None).await;
+        was_there(removed.map_err(|error| failure(&format!("cannot remove the image {tag}"), &error)))
     }
 
     /// Removes a volume. Says whether it was there. One that a container uses stays.

@@ -27,7 +27,7 @@ use super::{
 };
 
 /// What temporary images are called.
-const REPOSITORY: &str = "pstore-temporary";
+pub(super) const REPOSITORY: &str = "pstore-temporary";
 /// Where a helper has the volume.
 const PLACE: &str = "/pstore-volume";
 
@@ -94,7 +94,7 @@ impl Docker {
         match self.api.commit_container(options, config).await {
             Ok(made) => Ok(TemporaryImage { docker: self.clone(), id: made.id, tag, note }),
             Err(error) => {
-                self.remove_image(&tag).await?;
+                self.remove_temporary_image(&tag).await?;
                 note.remove();
                 Err(failure(&format!("cannot make an image of {}", container.name), &error))
             }
@@ -250,7 +250,7 @@ impl TemporaryImage {
     /// Removes it.
     #[crate::boxed]
     pub async fn remove(self) -> Result<(), Failure> {
-        self.docker.remove_image(&self.tag).await?;
+        self.docker.remove_temporary_image(&self.tag).await?;
         self.note.remove();
         Ok(())
     }

@@ -23,7 +23,7 @@ pub use labels::OURS;
 pub use local::DaemonRoot;
 pub use notes::Notes;
 pub use problem::failure;
-pub use rest::{Rest, Resting};
+pub use rest::{Rest, Resting, went_on};
 pub use set_aside::SetAside;
 pub use settle::settle_everywhere;
 pub use streams::{spool, stream_of};

@@ -13,6 +13,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use bollard::models::RestartPolicy;
 use engine::{failure::Failure, settings::Settings};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -29,7 +30,7 @@ const SUFFIX: &str = "json";
 const YOUNG: Duration = Duration::from_secs(600);
 
 /// What is to be undone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Undo {
     /// Bring a container back to the state in which it was found.
@@ -76,6 +77,12 @@ pub(super) enum Undo {
         /// The mark of the other one.
         #[serde(default)]
         mark: Option<String>,
+        /// How long it may take to end, if it was told to.
+        #[serde(default)]
+        stop_seconds: Option<u32>,
+        /// When its daemon was to start it by itself, if it was.
+        #[serde(default)]
+        restarts: Option<RestartPolicy>,
     },
 }
 
@@ -97,7 +104,7 @@ impl Undo {
 }
 
 /// What a note says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Note {
     /// The daemon's address.
     pub host: String,

@@ -36,6 +36,12 @@ pub enum Rest {
     },
 }
 
+/// The failure of a copy of a container that did not rest until it was made.
+pub fn went_on(name: &str) -> Failure {
+    let message = format!("somebody has let the container {name} go on while it was copied");
+    Failure::new(ErrorKind::InUse, message).hint("run this again, and leave the container to it meanwhile")
+}
+
 /// A container that rests. Whoever has one resumes it, however the work ends.
 #[derive(Debug)]
 #[must_use = "the container rests until it is resumed"]
@@ -188,11 +194,28 @@ impl Docker {
 }
 
 impl Resting {
-    /// Brings the container back to the state in which it was found. The note stays if that fails.
+    /// Brings the container back to the state in which it was found. The note stays if that fails. Says whether it has
+    /// rested until now: somebody else may have let it go on, and then a copy of its files is torn.
     #[crate::boxed]
-    pub async fn resume(self) -> Result<(), Failure> {
-        self.docker.undo(&self.note.note.undo).await?;
+    pub async fn resume(self) -> Result<bool, Failure> {
+        let found_at_rest = match self.found.status {
+            Status::Running => None,
+            // One that is stopped is resumed as one that runs.
+            Status::Paused if self.is_stopped() => None,
+            Status::Paused | Status::Created | Status::Exited => Some(self.stays_at_rest().await?),
+        };
+        let undone = self.docker.undo(&self.note.note.undo).await?;
         self.note.remove();
-        Ok(())
+        Ok(found_at_rest.unwrap_or(undone.is_some()))
+    }
+
+    fn is_stopped(&self) -> bool {
+        matches!(self.note.note.undo, Undo::Resume { stop_seconds: Some(_), .. })
+    }
+
+    /// Whether one that was found at rest is so yet. One that was removed has written nothing.
+    async fn stays_at_rest(&self) -> Result<bool, Failure> {
+        let now = self.docker.status(&self.found.id).await?;
+        Ok(now.is_none_or(|now| now == self.found.status))
     }
 }

@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use bollard::models::RestartPolicy;
 use engine::failure::Failure;
 use store::ErrorKind;
 
@@ -11,6 +12,7 @@ use super::{
     changes::Removed,
     connection::Docker,
     containers::{Container, Status},
+    helper::REPOSITORY,
     notes::{HeldNote, Notes, Undo},
 };
 
@@ -102,17 +104,28 @@ impl Docker {
 
     /// A command may have died after it had asked for a rest and before the daemon had brought it about: that comes yet.
     async fn await_asked(&self, held: &HeldNote) -> Result<(), Failure> {
-        let Undo::Resume { container, found, stop_seconds, .. } = &held.note.undo else { return Ok(()) };
+        let (id, place, found, stop_seconds) = match &held.note.undo {
+            Undo::Resume { container, found, stop_seconds, .. } => (container, None, *found, *stop_seconds),
+            // One that was not told to end is where it was.
+            Undo::PutBack { container, name, found, stop_seconds: Some(seconds), .. } => {
+                (container, Some(name), *found, Some(*seconds))
+            }
+            _ => return Ok(()),
+        };
         let limit = stop_seconds.map_or(ARRIVES, |seconds| ENDS + Duration::from_secs(seconds.into()));
-        let comes = |now: Status| match (*found, stop_seconds) {
-            (Status::Running, None) => now == Status::Running,
+        let comes = |now: &Container| match (found, stop_seconds) {
+            // It is set aside after it has ended.
+            _ if place.is_some_and(|place| now.name != *place) => false,
+            (Status::Running, None) => now.status == Status::Running,
             // A paused one is resumed before it is told to end.
-            (Status::Running | Status::Paused, Some(_)) => matches!(now, Status::Running | Status::Paused),
+            (Status::Running | Status::Paused, Some(_)) => {
+                matches!(now.status, Status::Running | Status::Paused)
+            }
             _ => false,
         };
         while held.is_younger_than(limit) {
-            match self.container(container).await {
-                Ok(now) if comes(now.status) => tokio::time::sleep(LOOK_EVERY).await,
+            match self.container(id).await {
+                Ok(now) if comes(&now) => tokio::time::sleep(LOOK_EVERY).await,
                 Ok(_) => break,
                 Err(failure) if failure.kind == ErrorKind::NotFound => break,
                 Err(failure) => return Err(failure),
@@ -128,8 +141,8 @@ impl Docker {
                 self.bring_back((container, name), *found, stop_seconds.is_some()).await?,
                 format!("{name} is {} again, as an interrupted command had found it", found.word()),
             ),
-            Undo::PutBack { container, name, found, mark } => {
-                self.put_back((container, name), *found, mark.as_deref()).await?;
+            Undo::PutBack { container, name, found, mark, restarts, .. } => {
+                self.put_back((container, name), *found, mark.as_deref(), restarts.clone()).await?;
                 (true, format!("{name} is back, as an interrupted restore had found it"))
             }
             Undo::Container { name, mark } => (
@@ -137,7 +150,10 @@ impl Docker {
                 format!("removed {name}, which an interrupted command had made"),
             ),
             Undo::Image { tag } => (
-                self.remove_image(tag).await?,
+                match tag.split_once(':').is_some_and(|(repository, _)| repository == REPOSITORY) {
+                    true => self.remove_temporary_image(tag).await?,
+                    false => self.remove_image(tag).await?,
+                },
                 format!("removed the image {tag}, which an interrupted command had made"),
             ),
             Undo::Volume { name, mark } => (
@@ -154,6 +170,7 @@ impl Docker {
         (id, name): (&str, &str),
         found: Status,
         mark: Option<&str>,
+        restarts: Option<RestartPolicy>,
     ) -> Result<(), Failure> {
         let old = match self.container(id).await {
             Ok(old) => old,
@@ -173,7 +190,14 @@ impl Docker {
             }
             self.rename(id, &old.name, name).await?;
         }
-        self.bring_back((id, name), found, true).await.map(drop)
+        self.bring_back((id, name), found, true).await?;
+        if let Some(policy) = restarts
+            && let Err(failure) = self.restarts(id, name, policy).await
+        {
+            // It is back, and that alone keeps nobody from anything.
+            tracing::warn!(error = failure.message, "{name} does not start by itself any more");
+        }
+        Ok(())
     }
 
     /// Brings a container back to the state in which it was found, after it was told to stop or to pause. Says whether
@@ -221,7 +245,7 @@ impl Docker {
     }
 
     /// The state of a container; `None` if somebody has removed it.
-    async fn status(&self, id: &str) -> Result<Option<Status>, Failure> {
+    pub(super) async fn status(&self, id: &str) -> Result<Option<Status>, Failure> {
         match self.container(id).await {
             Ok(container) => Ok(Some(container.status)),
             Err(failure) if failure.kind == ErrorKind::NotFound => Ok(None),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use store::id::random;
 
 /// Why a state was saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -174,4 +175,27 @@ pub struct Metadata {
     pub volume_manifests: BTreeMap<String, VolumeManifest>,
     /// What the user wrote on it.
     pub labels: BTreeMap<String, String>,
+}
+
+/// A UUID of version 7: the time, and 74 random bits.
+pub(super) fn uuid(unix_ms: u64) -> String {
+    let mut bytes: [u8; 16] = random();
+    bytes[..6].copy_from_slice(&unix_ms.to_be_bytes()[2..]);
+    bytes[6] = bytes[6] & 0x0f | 0x70;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_tells_its_time_and_version() {
+        let id = uuid(1_700_000_000_123);
+        assert_eq!(id.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+        assert!(id.starts_with("018bcfe5-687b-7"), "{id}");
+        assert!(matches!(id.as_bytes()[19], b'8' | b'9' | b'a' | b'b'), "{id}");
+    }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use rustix::{
     io::Errno,
-    process::{Pid, Signal, kill_process},
+    process::{Pid, Signal, kill_process, test_kill_process},
 };
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +77,11 @@ impl Process {
         let is_at_rest = |folder: &Path| Stat::read(folder).is_none_or(|stat| "TtZXx".contains(stat.state));
         !self.is_there()
             || fs::read_dir(threads).into_iter().flatten().flatten().all(|thread| is_at_rest(&thread.path()))
+    }
+
+    /// Whether this process may send it signals. One that has ended needs none.
+    pub fn is_reachable(self) -> bool {
+        Pid::from_raw(self.pid).is_none_or(|pid| test_kill_process(pid) != Err(Errno::PERM))
     }
 
     /// Sends it a signal. One that has ended gets none.

@@ -213,6 +213,7 @@ fn outcome(project: &Project, saved: &Saved, report: &restore::Report) -> Projec
 async fn in_place(engine: &Engine, request: &RestoreRequest) -> Result<ProjectRestoreOutcome, Failure> {
     let project = save::resolve(engine, &request.file, request.docker_host.as_deref()).await?;
     let mut locked = save::lock(engine, &project, &request.actor, request.wait).await?;
+    let _unsettled = engine.interrupt.unsettle();
     let restored = replaced(engine, &project, &mut locked, request).await;
     // Whatever has happened: folders in place, services as they were.
     let undone = recover::undo(engine, &project, &mut locked.note).await;

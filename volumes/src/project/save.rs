@@ -20,7 +20,7 @@ use store::{
     },
     content::TenantStore,
     error::utc,
-    id::{self, RecordId},
+    id::RecordId,
     name::{Profile, Tenant},
     scratch::{self, Scratch},
 };
@@ -30,7 +30,7 @@ use super::{
     file::{Keep, Project, Service},
     gather::{self, Gathered},
     hooks,
-    metadata::{Metadata, Reason},
+    metadata::{self, Metadata, Reason},
     note::Note,
     opened, places, recover, service, sqlite,
     step::Step,
@@ -218,6 +218,7 @@ async fn under_lock(
     request: &SaveRequest,
 ) -> Result<SaveOutcome, Failure> {
     let Locked { tenant, hold, renewer, mut note } = locked;
+    let _unsettled = engine.interrupt.unsettle();
     let saved = {
         let job = Job { engine, project, tenant: &tenant, hold: &hold, request };
         whole(engine, &renewer, job.run(&mut note)).await
@@ -282,7 +283,12 @@ pub async fn before_restore(
     let Locked { tenant, hold, renewer, note } = locked;
     let job = Job { engine, project: &project, tenant, hold, request: &request };
     let saved = whole(engine, renewer, job.run(note)).await;
-    at(engine, Step::Resume, recover::undo(engine, &project, note)).await?;
+    // Its hooks would start what the restore needs ended: they run when that is done.
+    let post_save = std::mem::take(&mut note.pending.post_save);
+    let resumed = at(engine, Step::Resume, recover::undo(engine, &project, note)).await;
+    (note.pending.post_save, note.pending.project_file) = (post_save, project.file.clone());
+    note.write()?;
+    resumed?;
     saved
 }
 
@@ -326,8 +332,15 @@ impl Job<'_> {
                 resting.resume().await?;
             }
             let is_any = !(note.pending.resting.is_empty() && containers.is_empty());
+            let mut went_on = None;
             for container in containers.into_iter().rev() {
-                container.resume().await?;
+                let name = container.found.name.clone();
+                if !container.resume().await? {
+                    went_on = Some(crate::docker::went_on(&name));
+                }
+            }
+            if let Some(failure) = went_on {
+                return Err(failure);
             }
             let rested = if is_any { began.elapsed() } else { Duration::ZERO };
             note.pending.resting.clear();
@@ -364,7 +377,13 @@ impl Job<'_> {
                 note.pending.resting[number] = service.clone();
                 note.write()
             };
-            service.pause(noted).await?;
+            for process in service.pause(noted).await? {
+                let name = &service.service;
+                self.engine.warn(&format!(
+                    "process {} of service {name:?} is another user's and goes on while files are copied",
+                    process.pid
+                ));
+            }
         }
         // Each has a note of its own.
         let containers = containers::rest(self.engine, self.project, &named, self.request.wait).await?;
@@ -389,7 +408,7 @@ impl Job<'_> {
         };
         let (volume_manifests, state_digest) = gather::manifests(self.project, workspace, gathered).await?;
         let metadata = Metadata {
-            snapshot_id: uuid(taken_at_ms),
+            snapshot_id: metadata::uuid(taken_at_ms),
             timestamp: format!("{}.{:03}Z", utc(taken_at_ms).replace(' ', "T"), taken_at_ms % 1000),
             parent_snapshot_id: parent,
             reason: self.request.reason,
@@ -462,27 +481,4 @@ fn warnings(metadata: &Metadata) -> Vec<String> {
         }
     }
     warnings
-}
-
-/// A UUID of version 7: the time, and 74 random bits.
-fn uuid(unix_ms: u64) -> String {
-    let mut bytes: [u8; 16] = id::random();
-    bytes[..6].copy_from_slice(&unix_ms.to_be_bytes()[2..]);
-    bytes[6] = bytes[6] & 0x0f | 0x70;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_tells_its_time_and_version() {
-        let id = uuid(1_700_000_000_123);
-        assert_eq!(id.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
-        assert!(id.starts_with("018bcfe5-687b-7"), "{id}");
-        assert!(matches!(id.as_bytes()[19], b'8' | b'9' | b'a' | b'b'), "{id}");
-    }
 }

@@ -98,19 +98,21 @@ fn gone(name: &str) -> Resting {
 }
 
 impl Resting {
-    /// Brings to rest what runs of it. `noted` writes down what that is before it is stopped.
+    /// Brings to rest what runs of it. `noted` writes down what that is before it is stopped. Says what it may not stop of
+    /// that which the service has begun.
     pub async fn pause(
         &mut self,
         mut noted: impl FnMut(&Self) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<Process>, Failure> {
         let first = self.first();
         if self.found == Found::Running {
             self.stop(&[first]).await?;
         }
         for _ in 0..MOST_ROUNDS {
-            let running = running_below(first);
+            let (running, of_others): (Vec<_>, Vec<_>) =
+                running_below(first).into_iter().partition(|process| process.is_reachable());
             if running.is_empty() {
-                return Ok(());
+                return Ok(of_others);
             }
             for process in &running {
                 if !self.with.contains(process) {
