@@ -49,17 +49,22 @@ pub(crate) use engine::Engine;
 use std::{
     pin::Pin,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use engine::{failure::Failure, interrupt::Interrupt, settings::Settings};
 use store::ErrorKind;
 use tokio::task::JoinHandle;
+use volumes::project::recover;
 
 use crate::{
     answer::Answer,
-    args::{Invocation, Verb},
+    args::{ContainerArgs, ContainerVerb, Invocation, Verb},
     console::Console,
 };
+
+/// How long a command tries to undo what dead ones have left. A service may take its time to end before it is started again.
+const RECOVERS: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(
     invocation: Invocation,
@@ -121,6 +126,14 @@ async fn done(
             apart(|| $run(opened, $args)).await
         }};
     }
+    // These may be what is typed next when something was left at rest.
+    macro_rules! by_recovered_engine {
+        ($run:path, $args:expr) => {{
+            let opened = engine()?;
+            recovered(&opened).await;
+            apart(|| $run(opened, $args)).await
+        }};
+    }
     match &invocation.verb {
         Verb::Init(args) => by_engine!(init::run, args),
         Verb::Snapshot(args) => by_engine!(snapshot::run, args),
@@ -142,11 +155,17 @@ async fn done(
             apart(|| sessions::run(engine, &settings, args)).await
         }
         Verb::Run(args) => by_engine!(run::run, args),
-        Verb::Container(args) => by_engine!(container::run, args),
+        // These look at their daemon themselves, within the time that they have.
+        Verb::Container(
+            args @ ContainerArgs { verb: ContainerVerb::Snapshot(_) | ContainerVerb::Restore(_) },
+        ) => {
+            by_engine!(container::run, args)
+        }
+        Verb::Container(args) => by_recovered_engine!(container::run, args),
         Verb::Stats(args) => by_engine!(stats::run, args),
         Verb::Verify(args) => by_engine!(verify::run, args),
         Verb::Lock(args) => by_engine!(lock::run, args),
-        Verb::Reap(args) => by_engine!(reap::run, args),
+        Verb::Reap(args) => by_recovered_engine!(reap::run, args),
         Verb::ForceUnlock(args) => by_engine!(force_unlock::run, args),
         Verb::Rollback(args) => by_engine!(rollback::run, args),
         Verb::Delete(args) => by_engine!(delete::run, args),
@@ -155,7 +174,7 @@ async fn done(
         Verb::Tag(args) => by_engine!(tag::tag, args),
         Verb::Untag(args) => by_engine!(tag::untag, args),
         Verb::Expect(args) => by_engine!(expect::run, args),
-        Verb::Project(args) => by_engine!(project::run, args),
+        Verb::Project(args) => by_recovered_engine!(project::run, args),
         Verb::Workspace(args) => by_engine!(workspace::run, args),
         Verb::Checkpoint(args) => match engine() {
             Err(failure) if args.is_automatic() => workspace::unopened(console, &failure),
@@ -177,10 +196,17 @@ async fn done(
             let settings = Settings::load(&invocation.global.overrides())?;
             apart(|| top::run(engine, &settings, console, args)).await
         }
-        Verb::Doctor(args) => by_engine!(doctor::run, args),
+        Verb::Doctor(args) => by_recovered_engine!(doctor::run, args),
         Verb::Config(args) => config::run(&Settings::load(&invocation.global.overrides())?, args),
         Verb::Completions(args) => Ok(completions::run(args)),
         Verb::Man(args) => man::run(args),
+    }
+}
+
+/// Undoes what dead commands have left at rest, as far as it can be done in some time.
+async fn recovered(engine: &Engine) {
+    if tokio::time::timeout(RECOVERS, apart(|| recover::recover_noted(engine))).await.is_err() {
+        engine.warn("what dead commands have left could not be undone yet; the next command tries again");
     }
 }
 

@@ -135,9 +135,13 @@ fn a_save_that_is_killed_after_any_step_leaves_the_container_running() {
 fn a_container_that_a_killed_save_had_at_rest_goes_on_at_any_command_about_projects_or_containers() {
     let scene = Scene::slow();
     let host = scene.daemon.of(&scene.shop.host);
-    let commands: [Vec<String>; 2] = [
+    let words = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<String>>();
+    let commands = [
         scene.shop.words("list", "", &[]),
-        ["container", "snapshot", "web", "acme/web"].map(str::to_owned).to_vec(),
+        words("container snapshot web acme/web"),
+        words("container list acme"),
+        words("reap"),
+        words("doctor"),
     ];
     for words in commands {
         let save = scene.shop.start_save();
@@ -154,6 +158,22 @@ fn a_container_that_a_killed_save_had_at_rest_goes_on_at_any_command_about_proje
     save.kill();
     scene.shop.states();
     assert_eq!(scene.states(), ["paused", "running"]);
+}
+
+#[test]
+fn a_save_that_is_interrupted_starts_a_service_again_that_takes_its_time_to_end() {
+    let scene = Scene::slow();
+    let save = scene.shop.start_save();
+    scene.await_state("paused");
+    let pid = Pid::from_raw(i32::try_from(save.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let ended = save.wait();
+    assert_eq!(ended.code, Some(130), "{ended:#?}");
+    assert_eq!(scene.states(), ["running", "running"]);
+    // Nor does the daemon stop it later.
+    thread::sleep(Duration::from_secs(7));
+    assert_eq!(scene.states(), ["running", "running"]);
+    scene.shop.assert_tidy();
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! that project undoes what it says.
 
 use std::{
-    fs::{DirBuilder, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::Read,
     os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::PathBuf,
@@ -110,6 +110,18 @@ impl Note {
             })?,
         };
         Ok(Self { path, file, pending })
+    }
+
+    /// The files of projects of which a dead command has left something to undo.
+    pub fn files_left(engine: &Engine) -> Vec<PathBuf> {
+        let folder = engine.settings.sessions().map(|sessions| sessions.join(FOLDER));
+        let notes =
+            folder.into_iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+        // One that is being written is a living command's.
+        let left =
+            notes.filter_map(|note| serde_json::from_slice::<Pending>(&fs::read(note.path()).ok()?).ok());
+        let files = left.map(|pending| pending.project_file);
+        files.filter(|file| !file.as_os_str().is_empty()).collect()
     }
 
     /// Makes what it says durable.

@@ -49,6 +49,21 @@ pub async fn recover_all(engine: &Engine, folder: Option<&Path>) {
     }
 }
 
+/// Undoes what dead commands have left at daemons, and of all projects that they have noted on this host. What cannot be
+/// done is a warning: the next command tries again.
+#[crate::boxed]
+pub async fn recover_noted(engine: &Engine) {
+    if let Err(failure) = containers::settle(engine).await {
+        engine.warn(&failure.message);
+    }
+    for file in Note::files_left(engine) {
+        match Project::read(&file) {
+            Ok(project) => recover(engine, &project).await,
+            Err(failure) => engine.warn(&failure.message),
+        }
+    }
+}
+
 fn files_below(folder: &Path) -> Vec<PathBuf> {
     let entries = |folder: &Path| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
