@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -94,13 +95,34 @@ fn a_program_that_opens_a_database_while_its_state_is_written_is_met_before_it_i
     fs::write(shop.path("current/files/readme"), "two").unwrap();
     // It runs when the state of now is saved, after the first look.
     let hook = "sleep 600 9<>current/volumes/db/app.db & echo $! > opener.pid";
-    shop.say(&format!("{tables}\n[[hooks.post_save]]\nshell = \"{hook}\"\n"));
+    shop.say(&format!("{tables}\n[[hooks.pre_save]]\nshell = \"{hook}\"\n"));
     let ended = shop.host.run(shop.words("restore", "", &[]));
     let opener = text(shop.path("opener.pid")).trim().parse().unwrap();
     kill_process(Pid::from_raw(opener).unwrap(), Signal::KILL).unwrap();
     assert_eq!(ended.code, Some(32), "{ended:#?}");
     assert_says(&ended.document["error"], &format!("process {opener} ("));
     assert_eq!(text(shop.path("current/files/readme")), "two");
+    shop.say(tables);
+    shop.assert_tidy();
+}
+
+/// Else an app that hooks stop and start could never be restored.
+#[test]
+fn what_a_hook_starts_after_a_save_is_started_when_the_restored_state_is_in_its_place() {
+    let tables = "[volumes.db]\nconsistency = \"sqlite\"\n";
+    let shop = Shop::new(tables);
+    shop.save(&[]);
+    fs::write(shop.path("current/files/readme"), "two").unwrap();
+    let hook = "sleep 600 9<>current/volumes/db/app.db & echo $! > opener.pid";
+    shop.say(&format!("{tables}\n[[hooks.post_save]]\nshell = \"{hook}\"\n"));
+    let ended = shop.host.run(shop.words("restore", "", &[]));
+    let opener: i32 = text(shop.path("opener.pid")).trim().parse().unwrap();
+    let number = |path: PathBuf| fs::metadata(path).map(|found| found.ino()).ok();
+    let opened = number(format!("/proc/{opener}/fd/9").into());
+    kill_process(Pid::from_raw(opener).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(text(shop.path("current/files/readme")), "one");
+    assert_eq!(opened, number(shop.path("current/volumes/db/app.db")));
     shop.say(tables);
     shop.assert_tidy();
 }

@@ -13,7 +13,10 @@ use std::{
 
 use store::Error;
 
-use super::{file::Project, metadata::Metadata, plan, sqlite, volume::VolumeKind};
+use super::{file::Project, metadata::Metadata, plan, processes::is_above, sqlite, volume::VolumeKind};
+
+/// In the flags of an open file: it may be written to.
+const ACCESS: u32 = 0b11;
 
 /// A device, and the number of a file there.
 type Identity = (u64, u64);
@@ -75,15 +78,18 @@ impl Watched {
         }
     }
 
-    /// Somebody else who has one of them open.
+    /// Somebody else who has one of them open to write. Who runs this is nobody else.
     pub fn holder(&self) -> Option<Holder> {
         let own = i32::try_from(std::process::id()).ok();
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        numbers.filter(|pid| Some(*pid) != own).find_map(|pid| {
+        numbers.filter(|pid| Some(*pid) != own && !is_above(*pid)).find_map(|pid| {
             let process = Path::new("/proc").join(pid.to_string());
             let opened = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-            let path = opened.map(|opened| opened.path()).find_map(|opened| self.watched(&opened))?;
+            let path = opened.map(|opened| opened.path()).find_map(|opened| {
+                let path = self.watched(&opened)?;
+                is_open_to_write(&process, &opened).then_some(path)
+            })?;
             let command = fs::read(process.join("comm")).unwrap_or_default();
             Some(Holder { pid, command: String::from_utf8_lossy(&command).trim_end().to_owned(), path })
         })
@@ -105,6 +111,16 @@ impl Watched {
     }
 }
 
+/// Whether a process may write by one of its open files. What the kernel does not say counts.
+fn is_open_to_write(process: &Path, opened: &Path) -> bool {
+    let told = fs::read_to_string(process.join("fdinfo").join(opened.file_name().unwrap_or_default()));
+    let flags = told.ok().and_then(|told| {
+        let digits = told.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        u32::from_str_radix(digits.trim(), 8).ok()
+    });
+    flags.is_none_or(|flags| flags & ACCESS != 0)
+}
+
 fn identity(path: &Path) -> io::Result<Identity> {
     fs::metadata(path).map(|found| (found.dev(), found.ino()))
 }
@@ -120,8 +136,11 @@ mod tests {
     impl Opener {
         /// A program that has a file open. It calls it by the name it has below `folder`.
         fn start(folder: &Path, name: &str) -> Self {
-            let script = format!("exec 9<>{name}; exec sleep 600");
-            let child = Command::new("sh").args(["-c", &script]).current_dir(folder).spawn().unwrap();
+            Self::begin(folder, &format!("exec 9<>{name}; exec sleep 600"))
+        }
+
+        fn begin(folder: &Path, script: &str) -> Self {
+            let child = Command::new("sh").args(["-c", script]).current_dir(folder).spawn().unwrap();
             let opened = format!("/proc/{}/fd/9", child.id());
             while fs::symlink_metadata(&opened).is_err() {
                 std::thread::yield_now();
@@ -154,6 +173,13 @@ mod tests {
         let found = watched.holder().unwrap();
         assert_eq!(found.pid, i32::try_from(opener.0.id()).unwrap());
         assert!(found.path.ends_with("volume/inner/file"), "{}", found.path.display());
+        // Who only reads has what was there.
+        drop(opener);
+        let reader = Opener::begin(&inner, "exec 9<file; exec sleep 600");
+        assert_eq!(watched.holder(), None);
+        drop(reader);
+        let _opener = Opener::start(&inner, "file");
+        assert!(watched.holder().is_some());
         // It has what was there, and nothing of what is there now.
         fs::remove_file(inner.join("file")).unwrap();
         fs::write(inner.join("file"), "y").unwrap();

@@ -97,7 +97,7 @@ pub(super) async fn restore(
     let mut filled = Filled { client, made: Vec::new(), found: Vec::new() };
     for dump in dumps {
         let is_absent = absent.contains(&dump.database.as_str());
-        if let Err(failure) = fill(&mut filled, dump, is_absent, folder).await {
+        if let Err(failure) = fill(engine, &mut filled, (dump, is_absent), folder).await {
             filled.take_back(engine).await;
             return Err(failure);
         }
@@ -107,21 +107,30 @@ pub(super) async fn restore(
 
 /// Makes one database if it is absent, and restores it.
 async fn fill(
+    engine: &Engine,
     filled: &mut Filled,
-    dump: &PostgresDump,
-    is_absent: bool,
+    (dump, is_absent): (&PostgresDump, bool),
     folder: &Path,
 ) -> Result<(), Failure> {
     if is_absent {
         let made = filled.client.ask(None, &creation(dump)?).await;
         let hint = format!(
-            "`createdb {}` with an owner and a locale that the server has makes it empty; then restore again",
+            "`createdb {}` with a locale that the server has makes it empty; then restore again",
             dump.database
         );
         made.map_err(|failure| failure.hint(hint))?;
     }
     let names = if is_absent { &mut filled.made } else { &mut filled.found };
     names.push(dump.database.clone());
+    // Not every server lets its user give databases away.
+    if let Some(sql) = gift(dump).filter(|_| is_absent)
+        && let Err(failure) = filled.client.ask(None, &sql).await
+    {
+        engine.warn(&format!(
+            "the database {} belongs to the user who restores it, and not to the owner it had: {}",
+            dump.database, failure.message
+        ));
+    }
     restore_one(&filled.client, dump, &folder.join(&dump.path)).await
 }
 
@@ -139,10 +148,13 @@ fn creation(dump: &PostgresDump) -> Result<String, Failure> {
         }
         sql.push_str(&format!(" {word} '{value}'"));
     }
-    if let Some(owner) = &dump.owner {
-        sql.push_str(&format!(" OWNER \"{}\"", owner.replace('"', "\"\"")));
-    }
     Ok(sql)
+}
+
+/// The statement that gives a database to the owner that it had.
+fn gift(dump: &PostgresDump) -> Option<String> {
+    let owner = dump.owner.as_ref()?.replace('"', "\"\"");
+    Some(format!("ALTER DATABASE \"{}\" OWNER TO \"{owner}\"", dump.database))
 }
 
 /// Refuses dumps that pstore does not write. Their names become part of SQL and of paths: a writer of a store must not command
@@ -224,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_is_created_as_it_was_and_nothing_else_is_said_to_the_server() {
+    fn a_database_is_created_and_given_away_as_it_was_and_nothing_else_is_said_to_the_server() {
         let older = dump("shop", "shop.pgdump");
         assert_eq!(creation(&older).unwrap(), "CREATE DATABASE \"shop\" TEMPLATE template0");
         let is = |text: &str| Some(text.to_owned());
@@ -238,8 +250,9 @@ mod tests {
         assert_eq!(
             creation(&whole).unwrap(),
             "CREATE DATABASE \"shop\" TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'de_DE.ISO8859-15@euro' \
-             LC_CTYPE 'C' OWNER \"a \"\"clerk\"\"; x\""
+             LC_CTYPE 'C'"
         );
+        assert_eq!(gift(&whole).unwrap(), "ALTER DATABASE \"shop\" OWNER TO \"a \"\"clerk\"\"; x\"");
         for odd in ["C'; DROP DATABASE orders; --", "C\\"] {
             for hostile in [
                 PostgresDump { encoding: is(odd), ..whole.clone() },

@@ -47,7 +47,11 @@ pub fn settle(note: &Note) -> Result<(), Error> {
 fn remove_unfinished(staging: &Path) -> Result<(), Error> {
     let (Some(folder), Some(name)) = (staging.parent(), staging.file_name()) else { return Ok(()) };
     let begins = [&b"."[..], name.as_encoded_bytes(), b".pstore-"].concat();
-    for entry in fs::read_dir(folder).at("cannot read", folder)? {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.at("cannot read", folder)?,
+    };
+    for entry in entries {
         let entry = entry.at("cannot read", folder)?;
         if entry.file_name().as_encoded_bytes().starts_with(&begins) {
             remove(&entry.path())?;
@@ -98,7 +102,8 @@ fn may_be_ours(place: &Path, known: Made) -> bool {
     match known {
         Made::Unknown => true,
         Made::NotYet => false,
-        Made::Complete { .. } => made(place).is_ok_and(|found| found == known),
+        // A device may have another number since the host was started.
+        Made::Complete { number, .. } => fs::symlink_metadata(place).is_ok_and(|found| found.ino() == number),
     }
 }
 
