@@ -184,7 +184,7 @@ fn a_restore_in_place_that_is_refused_late_leaves_no_database_behind() {
     shop.save(&[]);
     // It opens a file after the first look, when the state of now is saved.
     let hook = "sleep 600 9<>current/volumes/uploads/photo & echo $! > opener.pid";
-    shop.say(&format!("{tables}\n[[hooks.post_save]]\nshell = \"{hook}\"\n"));
+    shop.say(&format!("{tables}\n[[hooks.pre_save]]\nshell = \"{hook}\"\n"));
     let into = format!("orders={}", second.url());
     let ended = shop.host.run(shop.words("restore", "", &["--into", &into]));
     let opener = std::fs::read_to_string(shop.path("opener.pid")).unwrap().trim().parse().unwrap();
