@@ -40,7 +40,7 @@ class Facts:
         try:
             data = program.read_bytes()
         except OSError as error:
-            raise Refused(f"cannot read {program}: {error.strerror}; build it first: cargo build --release --bin pstore") from error
+            raise Refused(f"cannot read {program}: {error.strerror}; build it first: cargo build --release -p pstore") from error
         if data[:6] != b"\x7fELF\x02\x01":
             raise Refused(f"{program} is no program for 64-bit Linux")
         machine, debian = _MACHINES.get(struct.unpack_from("<H", data, 18)[0], ("", ""))
